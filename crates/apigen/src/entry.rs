@@ -199,10 +199,7 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
             .collect();
         if !arguments.is_empty() {
             let (name, structure) = (&f.name, structure(&f.name));
-            line!(
-                out,
-                "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}"
-            );
+            line!(out: "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}");
         }
     }
     out
@@ -249,11 +246,7 @@ fn export(
     }
     lead.append(&mut args);
     line!(
-        out,
-        "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}",
-        params.join(", "),
-        f.body(),
-        lead.join(", ")
+        out: "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}", params.join(", "), f.body(), lead.join(", ")
     );
 }
 
@@ -272,10 +265,7 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
     line!(
-        out,
-        "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}",
-        f.body(),
-        params.join(", ")
+        out: "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}", f.body(), params.join(", ")
     );
 }
 
@@ -361,24 +351,17 @@ fn checked(
         let args = args.join(", ");
         // The long way is a function of its own, so that the lane pays nothing for its variables.
         line!(
-            out,
-            "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
+            out: "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
              if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}\n    \
              unsafe {{ long_{body}(fun_, {args}) }}\n}}\n\
              #[inline(never)]\nunsafe fn long_{body}({params}) -> c_int {{"
         )
     } else {
-        line!(
-            out,
-            "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{"
-        )
+        line!(out: "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{")
     };
     let nulls = nulls(f);
     match bodies.get(f) {
-        None => line!(
-            out,
-            "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"
-        ),
+        None => line!(out: "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
         Some(found) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
@@ -417,15 +400,13 @@ fn checked(
             let looked_at = looked_at.map(|call| stored(f, passages, call));
             let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
                 line!(
-                    out,
-                    "    seam::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                    out: "    seam::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                      {ordinary}\n    }}, || unsafe {{ {nulls} }})\n}}"
                 );
                 return;
             };
             line!(
-                out,
-                "    seam::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                out: "    seam::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                  {ordinary}\n    }}, |cx: &'static Cx, check: &'static Check| unsafe {{\n{checks}{looked_at}    }}, \
                  || unsafe {{ {nulls} }})\n}}"
             )
@@ -529,9 +510,9 @@ fn nulls(f: &Function) -> String {
         };
         let name = &p.name;
         match p.len.as_deref() {
-            None => text!(out, "args::give_null({name}, abi::{null}); "),
+            None => text!(out: "args::give_null({name}, abi::{null}); "),
             Some("*") => {}
-            Some(len) => text!(out, "args::give_nulls({name}, {len} as i64, abi::{null}); "),
+            Some(len) => text!(out: "args::give_nulls({name}, {len} as i64, abi::{null}); "),
         };
     }
     out

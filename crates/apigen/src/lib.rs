@@ -11,12 +11,12 @@
 
 /// Adds to a string as `format!` says.
 macro_rules! text {
-    ($out:expr, $($text:tt)*) => { $out.push_str(&format!($($text)*)) };
+    ($out:ident: $($text:tt)*) => { $out.push_str(&format!($($text)*)) };
 }
 
 /// As [`text`], and ends the line.
 macro_rules! line {
-    ($out:expr, $($text:tt)*) => {{ text!($out, $($text)*); $out.push('\n') }};
+    ($out:ident: $($text:tt)*) => {{ text!($out: $($text)*); $out.push('\n') }};
 }
 
 pub mod abi;

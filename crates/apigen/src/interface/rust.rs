@@ -10,10 +10,7 @@ pub fn source(all: &[Interface]) -> String {
     let mut out = String::new();
     for of in all {
         let About { name, title } = About::of(of);
-        line!(
-            out,
-            "/// {title}: types, constants and exported data.\npub mod {name} {{"
-        );
+        line!(out: "/// {title}: types, constants and exported data.\npub mod {name} {{");
         constants(of, &mut out);
         types(of, &mut out);
         variables(of, &mut out);
@@ -26,9 +23,7 @@ pub fn source(all: &[Interface]) -> String {
         .map(|of| format!("({0:?}, {0}::LAYOUT)", of.interface.name))
         .collect();
     line!(
-        out,
-        "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];",
-        each.join(", ")
+        out: "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];", each.join(", ")
     );
     let names: Vec<String> = all
         .iter()
@@ -38,9 +33,7 @@ pub fn source(all: &[Interface]) -> String {
         })
         .collect();
     line!(
-        out,
-        "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];",
-        names.join(", ")
+        out: "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];", names.join(", ")
     );
     out
 }
@@ -53,10 +46,7 @@ pub fn entry_points(all: &[Interface]) -> String {
     let mut out = String::new();
     for (number, of) in all.iter().enumerate() {
         let About { name, title } = About::of(of);
-        line!(
-            out,
-            "/// {title}.\nmod {name} {{\n    use crate::interfaces::{name}::*;"
-        );
+        line!(out: "/// {title}.\nmod {name} {{\n    use crate::interfaces::{name}::*;");
         entries(of, number, &mut out);
         out.push_str("}\n");
     }
@@ -79,12 +69,7 @@ impl<'a> About<'a> {
 
 fn value(v: &Value, ty: &str, out: &mut String) {
     let doc = v.doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    line!(
-        out,
-        "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};",
-        v.name,
-        v.value
-    );
+    line!(out: "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};", v.name, v.value);
 }
 
 /// The Rust type of an enumeration, as GCC and Clang choose it.
@@ -104,12 +89,7 @@ fn constants(of: &Interface, out: &mut String) {
     for e in &of.enums {
         let ty = match &e.name {
             Some(name) => {
-                line!(
-                    out,
-                    "    #[doc = {:?}]\n    pub type {name} = {};",
-                    e.doc,
-                    of_enum(&e.values)
-                );
+                line!(out: "    #[doc = {:?}]\n    pub type {name} = {};", e.doc, of_enum(&e.values));
                 name.as_str()
             }
             None => "core::ffi::c_int",
@@ -121,20 +101,15 @@ fn constants(of: &Interface, out: &mut String) {
 fn types(of: &Interface, out: &mut String) {
     for t in &of.types {
         let (name, doc) = (&t.name, &t.doc);
-        line!(out, "    #[doc = {doc:?}]");
+        line!(out: "    #[doc = {doc:?}]");
         match t.kind {
             TypeKind::Opaque => line!(
-                out,
-                "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
+                out: "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
             ),
-            TypeKind::Handle => line!(out, "    pub type {name} = *mut core::ffi::c_void;"),
+            TypeKind::Handle => line!(out: "    pub type {name} = *mut core::ffi::c_void;"),
             TypeKind::Alias => {
                 let c = t.of.as_deref().expect("checked");
-                line!(
-                    out,
-                    "    pub type {name} = {};",
-                    ctype::rust(of, c).expect("checked")
-                )
+                line!(out: "    pub type {name} = {};", ctype::rust(of, c).expect("checked"))
             }
             TypeKind::Struct | TypeKind::Union => {
                 let word = if t.kind == TypeKind::Union {
@@ -156,8 +131,7 @@ fn types(of: &Interface, out: &mut String) {
                     })
                     .collect();
                 line!(
-                    out,
-                    "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
+                    out: "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
                 )
             }
             TypeKind::Function | TypeKind::Callback => {
@@ -167,11 +141,7 @@ fn types(of: &Interface, out: &mut String) {
                     .iter()
                     .map(|p| ctype::param(of, p).expect("checked"))
                     .collect();
-                line!(
-                    out,
-                    "    pub type {name} = unsafe extern \"C\" fn({}){result};",
-                    params.join(", ")
-                )
+                line!(out: "    pub type {name} = unsafe extern \"C\" fn({}){result};", params.join(", "))
             }
         };
     }
@@ -181,10 +151,7 @@ fn variables(of: &Interface, out: &mut String) {
     for v in &of.variable {
         let ty = ctype::rust(of, &v.ctype).expect("checked");
         line!(
-            out,
-            "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();",
-            v.doc,
-            v.name
+            out: "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();", v.doc, v.name
         );
     }
 }
@@ -192,7 +159,7 @@ fn variables(of: &Interface, out: &mut String) {
 fn layout(of: &Interface, out: &mut String) {
     out.push_str("    pub static LAYOUT: &[(&str, i64)] = &[\n");
     let mut line = |c: String, rust: String| {
-        line!(out, "        ({c:?}, ({rust}) as i64),");
+        line!(out: "        ({c:?}, ({rust}) as i64),");
     };
     let groups = of
         .constant
@@ -266,9 +233,7 @@ fn argument_structures(of: &Interface, out: &mut String) {
         let field = |p: &Param| format!("        pub {}: {},\n", ident(&p.name), argument(of, p));
         let fields: String = f.params.iter().map(field).collect();
         line!(
-            out,
-            "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}",
-            f.name
+            out: "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}", f.name
         );
     }
     out.push_str("    }\n");
@@ -317,15 +282,9 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
         let params: Vec<String> = f.params.iter().map(param).collect();
         let result = ctype::result(of, &f.result).expect("checked");
         line!(
-            out,
-            "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
+            out: "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
              super::enter(\"{0}\", ({interface}, {number}), super::InChild::{4:?}, #[inline(always)] |cx| unsafe {{\n            \
-             crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}",
-            f.name,
-            params.join(", "),
-            body_call(of, f),
-            shown(of, f),
-            f.in_child,
+             crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}", f.name, params.join(", "), body_call(of, f), shown(of, f), f.in_child
         );
     }
 }

@@ -96,48 +96,46 @@ unsafe fn exchange<S: Side>(cx: &Cx, comm: &CommRef, send: S, recv: S) -> Result
     Ok(Collective::Alltoall { send, recv })
 }
 
-/// A collective in which all neighbours get one block of each.
+/// A collective in which all neighbours get one block of each. `look`: at whether the first blocks are the same memory.
 ///
 /// # Safety
 /// As [`Block::new`].
-unsafe fn neighbors_one_to_all(cx: &Cx, comm: &CommRef, send: One, recv: impl Side) -> Result<Collective> {
+unsafe fn all_neighbors(
+    cx: &Cx,
+    comm: &CommRef,
+    send: One,
+    recv: impl Side,
+    look: bool,
+) -> Result<Collective> {
     let around = Neighbors::of(comm)?;
+    let (from, to) = (around.indegree(), around.outdegree());
     // SAFETY: the caller's promise.
-    let (send, recv) = unsafe {
-        (
-            send.block(cx, "send")?,
-            recv.blocks(cx, "recv", around.indegree())?,
-        )
-    };
+    let (send, recv) = unsafe { (send.block(cx, "send")?, recv.blocks(cx, "recv", from)?) };
+    if look && from > 0 && to > 0 {
+        apart(&send, &recv.get(0))?;
+    }
     Ok(Collective::NeighborAllgather { around, send, recv })
 }
 
-/// A collective in which all neighbours get another block of each.
+/// As [`all_neighbors`], another block of each.
 ///
 /// # Safety
 /// As [`Block::new`].
-unsafe fn neighbors_exchange<S: Side>(cx: &Cx, comm: &CommRef, send: S, recv: S) -> Result<Collective> {
+unsafe fn each_neighbor<S: Side>(
+    cx: &Cx,
+    comm: &CommRef,
+    send: S,
+    recv: S,
+    look: bool,
+) -> Result<Collective> {
     let around = Neighbors::of(comm)?;
+    let (from, to) = (around.indegree(), around.outdegree());
     // SAFETY: the caller's promise.
-    let send = unsafe { send.blocks(cx, "send", around.outdegree()) }?;
-    // SAFETY: the caller's promise.
-    let recv = unsafe { recv.blocks(cx, "recv", around.indegree()) }?;
-    Ok(Collective::NeighborAlltoall { around, send, recv })
-}
-
-/// The first blocks must not be the same memory, where there are any.
-fn first_apart(collective: Collective) -> Result<Collective> {
-    let (around, send, recv) = match &collective {
-        Collective::NeighborAllgather { around, send, recv } => (around, Some(send.clone()), recv),
-        Collective::NeighborAlltoall { around, send, recv } => {
-            (around, (around.outdegree() > 0).then(|| send.get(0)), recv)
-        }
-        _ => return Ok(collective),
-    };
-    if let (Some(send), true, true) = (send, around.indegree() > 0, around.outdegree() > 0) {
-        apart(&send, &recv.get(0))?;
+    let (send, recv) = unsafe { (send.blocks(cx, "send", to)?, recv.blocks(cx, "recv", from)?) };
+    if look && from > 0 && to > 0 {
+        apart(&send.get(0), &recv.get(0))?;
     }
-    Ok(collective)
+    Ok(Collective::NeighborAlltoall { around, send, recv })
 }
 
 /// Bodies of one expression.
@@ -162,9 +160,9 @@ collectives! {
     mpi_alltoall: Alltoall, |cx, a| exchange(cx, a.comm, a.send, a.recv);
     mpi_alltoallv: Alltoallv, |cx, a| exchange(cx, a.comm, a.send, a.recv);
     mpi_alltoallw: Alltoallw, |cx, a| exchange(cx, a.comm, a.send, a.recv);
-    mpi_neighbor_allgather: NeighborAllgather, |cx, a| first_apart(neighbors_one_to_all(cx, a.comm, a.send, a.recv)?);
-    mpi_neighbor_allgatherv: NeighborAllgatherv, |cx, a| neighbors_one_to_all(cx, a.comm, a.send, a.recv);
-    mpi_neighbor_alltoall: NeighborAlltoall, |cx, a| neighbors_exchange(cx, a.comm, a.send, a.recv);
-    mpi_neighbor_alltoallv: NeighborAlltoallv, |cx, a| first_apart(neighbors_exchange(cx, a.comm, a.send, a.recv)?);
-    mpi_neighbor_alltoallw: NeighborAlltoallw, |cx, a| neighbors_exchange(cx, a.comm, a.send, a.recv);
+    mpi_neighbor_allgather: NeighborAllgather, |cx, a| all_neighbors(cx, a.comm, a.send, a.recv, true);
+    mpi_neighbor_allgatherv: NeighborAllgatherv, |cx, a| all_neighbors(cx, a.comm, a.send, a.recv, false);
+    mpi_neighbor_alltoall: NeighborAlltoall, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, false);
+    mpi_neighbor_alltoallv: NeighborAlltoallv, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, true);
+    mpi_neighbor_alltoallw: NeighborAlltoallw, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, false);
 }
