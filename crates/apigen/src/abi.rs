@@ -13,7 +13,7 @@ pub fn source(api: &Api) -> String {
         ("MPI_ABI_VERSION", abi_major),
         ("MPI_ABI_SUBVERSION", abi_minor),
     ] {
-        line!(out, "pub const {name}: c_int = {value};");
+        line!(out: "pub const {name}: c_int = {value};");
     }
     for group in &api.groups {
         for c in &group.values {
@@ -23,20 +23,14 @@ pub fn source(api: &Api) -> String {
                 ty if group.is_enum && ty.starts_with("MPI_T_") => "c_int",
                 _ => "usize",
             };
-            line!(
-                out,
-                "/// {}.\npub const {}: {ty} = {};",
-                group.doc,
-                c.name,
-                c.value
-            );
+            line!(out: "/// {}.\npub const {}: {ty} = {};", group.doc, c.name, c.value);
         }
     }
     out.push_str("/// What a completed operation tells; the layout is the ABI's.\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct MPI_Status {\n");
     for field in &api.status_fields {
-        line!(out, "    pub {field}: c_int,");
+        line!(out: "    pub {field}: c_int,");
     }
-    line!(out, "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal);
+    line!(out: "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal);
     for callback in &api.callbacks {
         let params: Vec<String> = callback.params.split(", ").map(|p| param(api, p)).collect();
         let result = if callback.returns == "int" {
@@ -45,11 +39,7 @@ pub fn source(api: &Api) -> String {
             ""
         };
         line!(
-            out,
-            "/// `{}` of the standard.\npub type {} = unsafe extern \"C\" fn({}){result};",
-            callback.name,
-            callback.name,
-            params.join(", ")
+            out: "/// `{}` of the standard.\npub type {} = unsafe extern \"C\" fn({}){result};", callback.name, callback.name, params.join(", ")
         );
     }
     out

@@ -1,5 +1,4 @@
-//! Which functions have a hand-written body, read from the sources under `crates/capi/src/calls/` (and, for programs that are
-//! checked, `crates/capi/src/check/`).
+//! Which functions have a hand-written body, read from the sources of `capi`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +7,14 @@ use std::path::Path;
 
 use crate::model::Function;
 
-/// The macro that makes bodies, all of which take a `Checking`; the names follow.
-const MACRO: &str = "\nsends!(";
+/// Macros that make bodies: how one begins and ends, and what the bodies do whose names stand between.
+const MACROS: &[(&str, &str, Does)] = &[
+    ("\nsends!(", ");", Does::Checking),
+    ("\ncollectives! {", "\n}", RUN),
+    ("\nintegers! {", "\n}", Does::All),
+];
+
+const RUN: Does = Does::Collective("Run");
 
 /// How a body says that it is for checked programs as well.
 const TAKES_CHECKING: &str = "<C: Checking>";
@@ -24,8 +29,7 @@ pub enum Does {
     All,
     /// That, for ordinary and checked programs: it takes a `Checking` before the arguments.
     Checking,
-    /// It checks the arguments of a collective that is run to its end, started, or made persistent by this method of
-    /// `Checking`.
+    /// It checks the arguments of a collective of this form.
     Collective(&'static str),
 }
 
@@ -45,9 +49,9 @@ fn functions(name: &str, does: Does) -> Vec<(String, Does)> {
     };
     let plain = name.trim_start_matches("mpi_");
     vec![
-        (name.to_owned(), Does::Collective("run_collective")),
-        (format!("mpi_i{plain}"), Does::Collective("start_collective")),
-        (format!("{name}_init"), Does::Collective("persistent_collective")),
+        (name.to_owned(), RUN),
+        (format!("mpi_i{plain}"), Does::Collective("Start")),
+        (format!("{name}_init"), Does::Collective("Persistent")),
     ]
 }
 
@@ -56,42 +60,55 @@ fn functions(name: &str, does: Does) -> Vec<(String, Does)> {
 pub struct Bodies(BTreeMap<String, Body>);
 
 impl Bodies {
-    /// Reads every `*.rs` directly in `dir` and takes each `pub(crate) fn mpi_...` (or `unsafe fn`) as a body
-    /// that lives in the module named like the file, and so the names after [`MACRO`]. One that gives a `Collective` is the
-    /// body of the blocking, nonblocking and persistent form.
+    /// Where bodies are, below `crates/capi/src`: of ordinary programs, and those that checked programs have beside them.
+    pub const ORDINARY: &[&str] = &["calls", "init.rs"];
+    pub const CHECKED: &[&str] = &["check"];
+
+    /// Reads each place below `src`, a file or a folder whose `*.rs` files are read, and takes each `pub(crate) fn mpi_...` (or
+    /// `unsafe fn`) as a body that lives in the module of its file, and so the names in one of [`MACROS`]. One that gives a `Collective`
+    /// is the body of the blocking, nonblocking and persistent form.
     ///
     /// # Errors
-    /// When the directory or a file in it cannot be read, or a function has two bodies.
-    pub fn scan(dir: &Path) -> io::Result<Bodies> {
-        let mut found = BTreeMap::new();
-        for entry in fs::read_dir(dir)? {
-            let path = entry?.path();
-            if path.extension().is_none_or(|e| e != "rs") {
-                continue;
-            }
-            let module = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let text = fs::read_to_string(&path)?;
-            let written = text.split("\npub(crate) ").skip(1).filter_map(body);
-            let made = text.split(MACRO).skip(1).flat_map(names);
-            for (name, does) in written.chain(made.map(|name| (name, Does::Checking))) {
-                for (function, does) in functions(name, does) {
-                    let body = Body {
-                        module: module.clone(),
-                        name: name.to_owned(),
-                        does,
-                    };
-                    if let Some(Body { module: other, .. }) = found.insert(function, body) {
-                        let text = format!("{name} has two bodies: in {other}.rs and in {module}.rs");
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    /// When a folder or a file cannot be read, or a function has two bodies.
+    pub fn scan(src: &Path, places: &[&str]) -> io::Result<Bodies> {
+        let mut bodies = Bodies::default();
+        for place in places {
+            match place.strip_suffix(".rs") {
+                Some(module) => bodies.read(&src.join(place), module.into())?,
+                None => {
+                    for entry in fs::read_dir(src.join(place))? {
+                        let name = entry?.file_name().to_string_lossy().into_owned();
+                        if let Some(module) = name.strip_suffix(".rs") {
+                            bodies.read(&src.join(place).join(&name), format!("{place}::{module}"))?;
+                        }
                     }
                 }
             }
         }
-        Ok(Bodies(found))
+        Ok(bodies)
+    }
+
+    fn read(&mut self, path: &Path, module: String) -> io::Result<()> {
+        let text = fs::read_to_string(path)?;
+        let written = text.split("\npub(crate) ").skip(1).filter_map(body);
+        let made = MACROS.iter().flat_map(|(begin, end, does)| {
+            let uses = text.split(begin).skip(1);
+            uses.flat_map(|rest| names(rest, end)).map(|name| (name, *does))
+        });
+        for (name, does) in written.chain(made) {
+            for (function, does) in functions(name, does) {
+                let body = Body {
+                    module: module.clone(),
+                    name: name.to_owned(),
+                    does,
+                };
+                if let Some(Body { module: other, .. }) = self.0.insert(function, body) {
+                    let text = format!("{name} has two bodies: in {other} and in {module}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The body of `function`.
@@ -121,16 +138,16 @@ fn body(rest: &str) -> Option<(&str, Does)> {
     let (signature, _) = behind.split_once('{')?;
     let does = match signature {
         it if it.starts_with(TAKES_CHECKING) => Does::Checking,
-        it if it.contains(COLLECTIVE) => Does::Collective("run_collective"),
+        it if it.contains(COLLECTIVE) => RUN,
         _ => Does::All,
     };
     name.starts_with("mpi_").then_some((name, does))
 }
 
-/// The names at the start of what follows [`MACRO`].
-fn names(rest: &str) -> impl Iterator<Item = &str> {
-    rest.split([',', ' ', ':', ';', '\n'])
-        .take_while(|word| !word.contains(')'))
+/// The names up to `end`.
+fn names<'a>(rest: &'a str, end: &str) -> impl Iterator<Item = &'a str> {
+    let list = rest.split(end).next().unwrap_or_default();
+    list.split([',', ' ', ':', ';', '\n'])
         .filter(|word| word.starts_with("mpi_"))
 }
 
@@ -140,9 +157,11 @@ mod tests {
 
     #[test]
     fn finds_the_forms_of_a_send() {
-        let found: Vec<_> =
-            names("\n    mpi_send: Send,\n    mpi_isend: Isend, mpi_send_init: SendInit, STANDARD);")
-                .collect();
+        let found: Vec<_> = names(
+            "\n    mpi_send: Send,\n    mpi_isend: Isend, mpi_send_init: SendInit, STANDARD);\nmpi_x",
+            ");",
+        )
+        .collect();
         assert_eq!(found, ["mpi_send", "mpi_isend", "mpi_send_init"]);
     }
 

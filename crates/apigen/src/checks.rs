@@ -54,8 +54,8 @@ fn is_count(p: &Param) -> bool {
 fn lookup(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
         "COMMUNICATOR" => ("comm", "CommRef"),
-        "GROUP" => ("group", "GroupRef"),
-        "INFO" => ("info", "InfoRef"),
+        "GROUP" => ("objects.group", "GroupRef"),
+        "INFO" => ("objects.info", "InfoRef"),
         "DATATYPE" => ("datatype", "TypeRef"),
         "OPERATION" => ("op", "OpRef"),
         _ => return None,
@@ -308,10 +308,6 @@ fn pointer(f: &Function, p: &Param, base: &str, base_large: &str, raw: &dyn Fn(&
     let made = |wrapper: &str| format!("args::{wrapper}::new({name:?}, {name})");
     let (check, argument, ty) = match (length, p.dir) {
         (None, Dir::InOut) => (Some(one("inout")), name.clone(), format!("args::InOut<{base}>")),
-        (None, _) if optional => {
-            let argument = format!("args::OutOpt::new({name})");
-            (None, argument, format!("args::OutOpt<{base}>"))
-        }
         (None, _) => (Some(one("out")), name.clone(), format!("args::Out<{base}>")),
         (Some("*"), Dir::In) => (None, made("Array"), format!("args::Array<'a, {base}>")),
         (Some("*"), _) => (None, made("OutArray"), format!("args::OutArray<{base}>")),

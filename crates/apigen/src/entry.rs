@@ -1,8 +1,6 @@
 //! The exported entry points: per function one internal function with the checks, and the thin `MPI_` and
 //! `PMPI_` names (and those of the large-count twin) that widen their arguments and go there.
 
-use std::fmt::Write;
-
 use crate::abi::scalar;
 use crate::bodies::{Bodies, Body, Does};
 use crate::checks::{Passage, passage};
@@ -32,10 +30,15 @@ const COLLECTIVE: &[&str] = &[
     "MPI_Intercomm_merge",
 ];
 
-/// Source of the module of entry points, and of `NAMES`, which turns the number of a function into its name.
+/// Source of `NAMES`, which turns the number of a function into its name.
+pub fn names(api: &Api) -> String {
+    let names: Vec<String> = api.names().map(|(name, ..)| name).collect();
+    format!("pub(crate) static NAMES: &[&str] = &{names:?};\n")
+}
+
+/// Source of the module of entry points.
 pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     let mut out = String::new();
-    let mut names = String::from("pub(crate) static NAMES: &[&str] = &[\n");
     let mut number = 0;
     for f in &api.functions {
         let passages = passages(api, f);
@@ -50,7 +53,6 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
             } else {
                 f.name.clone()
             };
-            line!(names, "    {name:?},");
             for prefix in ["", "P"] {
                 export(
                     api,
@@ -65,8 +67,7 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
             number += 1;
         }
     }
-    names.push_str("];\n");
-    out + &names
+    out
 }
 
 /// Parameters that are passed on; what a variadic function has at its end is not.
@@ -78,24 +79,100 @@ fn passages(api: &Api, f: &Function) -> Vec<Passage> {
     named(f).map(|p| passage(api, f, p)).collect()
 }
 
-/// The one result of a function beside buffers, where it has one: the body returns it, and it is stored here.
-fn result<'a>(f: &'a Function, passages: &[Passage]) -> Option<&'a Param> {
-    let mut results = named(f)
-        .zip(passages)
-        .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER");
-    match (results.next(), results.next()) {
-        (Some((p, passage)), None) if passage.ty.starts_with("args::Out<") => Some(p),
-        _ => None,
+/// The results of a function beside buffers, where all are single values: the body returns them, and they are stored here.
+fn results<'a>(f: &'a Function, passages: &[Passage]) -> Vec<&'a Param> {
+    let results = named(f).zip(passages);
+    let results: Vec<_> = results
+        .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER")
+        .collect();
+    let plain = |(_, passage): &(_, &Passage)| passage.ty.starts_with("args::Out<");
+    if results.iter().all(plain) {
+        results.into_iter().map(|(p, _)| p).collect()
+    } else {
+        Vec::new()
     }
 }
 
-/// The arguments of a body: name, expression, type.
-fn arguments<'a>(f: &'a Function, passages: &'a [Passage]) -> Vec<(&'a str, &'a str, &'a str)> {
-    let result = result(f, passages).map(|p| &p.name);
-    let width = f.width.then_some(("large", "large_", "bool"));
-    let others = named(f).zip(passages).filter(|(p, _)| Some(&p.name) != result);
-    let others = others.map(|(p, passage)| (p.name.as_str(), passage.argument.as_str(), passage.ty.as_str()));
-    width.into_iter().chain(others).collect()
+/// The handle that a function frees: the body gets it, and null is stored here.
+fn freed(f: &Function) -> Option<(&Param, &'static str)> {
+    let frees = ["_free", "_free_keyval", "_disconnect"];
+    let mut handles = named(f).filter(|p| p.dir == Dir::InOut);
+    let p = handles
+        .next()
+        .filter(|_| frees.iter().any(|end| f.name.ends_with(end)))?;
+    match p.kind.as_str() {
+        "KEYVAL" => Some((p, "MPI_KEYVAL_INVALID")),
+        kind => Some((p, null_handle(kind)?)),
+    }
+}
+
+/// An argument of a body.
+struct Argument {
+    name: String,
+    value: String,
+    ty: String,
+}
+
+/// The arguments of a body.
+fn arguments(f: &Function, passages: &[Passage]) -> Vec<Argument> {
+    let results = results(f, passages);
+    let freed = freed(f).map(|(p, _)| p);
+    let mut list = Vec::new();
+    if f.width {
+        let (name, value, ty) = ("large".into(), "large_".into(), "bool".into());
+        list.push(Argument { name, value, ty });
+    }
+    let mut rest: &[(&Param, &Passage)] = &named(f).zip(passages).collect::<Vec<_>>();
+    while let [(p, passage), behind @ ..] = rest {
+        if let Some((argument, parts)) = buffer(f, rest) {
+            list.push(argument);
+            rest = &rest[parts..];
+            continue;
+        }
+        rest = behind;
+        let (name, value) = (p.name.clone(), passage.argument.clone());
+        if freed.is_some_and(|freed| freed.name == name) {
+            let ty = passage
+                .ty
+                .trim_start_matches("args::InOut<")
+                .trim_end_matches('>');
+            let (value, ty) = (format!("{value}.get()"), ty.into());
+            list.push(Argument { name, value, ty });
+        } else if results.iter().all(|result| result.name != name) {
+            let ty = passage.ty.clone();
+            list.push(Argument { name, value, ty });
+        }
+    }
+    list
+}
+
+/// The buffer that a list begins with, with the counts, displacements and datatypes that go with it: one argument of a body. And how
+/// many parameters these are.
+fn buffer(f: &Function, list: &[(&Param, &Passage)]) -> Option<(Argument, usize)> {
+    let (first, _) = list.first().filter(|(p, _)| p.kind == "BUFFER")?;
+    let name = first
+        .name
+        .strip_suffix("buf")
+        .filter(|side| !side.is_empty())
+        .unwrap_or("buf");
+    let last = list.iter().position(|(p, _)| p.kind == "DATATYPE")?;
+    let each = list[last].0.len.is_some();
+    let (path, ty) = match (f.chapter.as_str(), last) {
+        ("p2p", 2) if first.constant => ("p2p::outgoing", "SendBuf".to_owned()),
+        ("p2p", 2) => ("p2p::incoming", "RecvBuf".to_owned()),
+        ("coll", _) if !list[last].0.name.starts_with(name) => return None,
+        ("coll", 2) => ("blocks::One", "One".to_owned()),
+        ("coll", 3) if each => ("blocks::Typed", format!("Typed<'a, {}>", list[2].1.ty)),
+        ("coll", 3) => ("blocks::Each", "Each<'a>".to_owned()),
+        _ => return None,
+    };
+    let parts = &list[..=last];
+    let values: Vec<&str> = parts
+        .iter()
+        .map(|(_, passage)| passage.argument.as_str())
+        .collect();
+    let (name, value) = (name.to_owned(), format!("calls::{path}({})", values.join(", ")));
+    Some((Argument { name, value, ty }, parts.len()))
 }
 
 /// The structure of a function's arguments: `CommSetAttr` for `MPI_Comm_set_attr`.
@@ -114,18 +191,15 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
         }
         let passages = passages(api, f);
         let arguments = arguments(f, &passages);
-        let has = |what: &str| arguments.iter().any(|(.., ty)| ty.contains(what));
+        let has = |what: &str| arguments.iter().any(|a| a.ty.contains(what));
         let lifetime = if has("'a") { "<'a>" } else { "" };
         let fields: String = arguments
             .iter()
-            .map(|(name, _, ty)| format!("    pub(crate) {name}: {ty},\n"))
+            .map(|Argument { name, ty, .. }| format!("    pub(crate) {name}: {ty},\n"))
             .collect();
         if !arguments.is_empty() {
             let (name, structure) = (&f.name, structure(&f.name));
-            line!(
-                out,
-                "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}"
-            );
+            line!(out: "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}");
         }
     }
     out
@@ -172,11 +246,7 @@ fn export(
     }
     lead.append(&mut args);
     line!(
-        out,
-        "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}",
-        params.join(", "),
-        f.body(),
-        lead.join(", ")
+        out: "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}", params.join(", "), f.body(), lead.join(", ")
     );
 }
 
@@ -191,14 +261,11 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
     let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
     let body = match bodies.get(f) {
-        Some(Body { module, .. }) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
+        Some(Body { module, .. }) => format!("{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
     line!(
-        out,
-        "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}",
-        f.body(),
-        params.join(", ")
+        out: "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}", f.body(), params.join(", ")
     );
 }
 
@@ -215,10 +282,9 @@ fn body_call(
     let given = arguments(f, passages);
     let wanted = self::passages(api, target);
     let wanted = arguments(target, &wanted);
-    let field = |(at, (name, ..)): (usize, &(&str, &str, &str))| {
-        let same = given.iter().find(|(given, ..)| given == name);
-        let (_, value, _) = same.unwrap_or_else(|| &given[at]);
-        format!("{name}: {value}")
+    let field = |(at, Argument { name, .. }): (usize, &Argument)| {
+        let same = given.iter().find(|given| given.name == *name);
+        format!("{name}: {}", same.unwrap_or_else(|| &given[at]).value)
     };
     let fields: Vec<String> = wanted.iter().enumerate().map(field).collect();
     if fields.is_empty() {
@@ -231,18 +297,34 @@ fn body_call(
     )
 }
 
-/// `call`, whose value is the result of the function, if it has one.
+/// `call`, whose value is what the function gives: one result, several, or one that is there if a flag says so.
 fn stored(f: &Function, passages: &[Passage], call: String) -> String {
-    match result(f, passages) {
-        None => call,
-        Some(p) if p.kind == "LOGICAL" => {
-            format!(
-                "{call}.map(#[inline(always)] |value_| {}.set(c_int::from(value_)))",
-                p.name
+    let (value, store) = match results(f, passages)[..] {
+        [] => match freed(f) {
+            Some((p, null)) => ("()".to_owned(), format!("{}.set(abi::{null})", p.name)),
+            None => return call,
+        },
+        [result, flag] if flag.kind == "LOGICAL" => {
+            let (result, flag) = (&result.name, &flag.name);
+            (
+                "value_".into(),
+                format!("args::give_if_any({result}, {flag}, value_)"),
             )
         }
-        Some(p) => format!("{call}.map(#[inline(always)] |value_| {}.set(value_))", p.name),
-    }
+        ref several => {
+            let names = several.iter().map(|p| format!("{}_", p.name)).collect::<Vec<_>>();
+            let store = several.iter().map(|p| match p.kind.as_str() {
+                "LOGICAL" => format!("{0}.set(c_int::from({0}_))", p.name),
+                _ => format!("{0}.set({0}_)", p.name),
+            });
+            let names = match &names[..] {
+                [name] => name.clone(),
+                names => format!("({})", names.join(", ")),
+            };
+            (names, store.collect::<Vec<_>>().join("; "))
+        }
+    };
+    format!("{call}.map(#[inline(always)] |{value}| {{ {store} }})")
 }
 
 fn checked(
@@ -268,36 +350,37 @@ fn checked(
         let lane = f.name["MPI_".len()..].to_lowercase();
         let args = args.join(", ");
         // The long way is a function of its own, so that the lane pays nothing for its variables.
-        writeln!(
-            out,
-            "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
+        line!(
+            out: "#[inline(always)]\nunsafe fn in_{body}({params}) -> c_int {{\n    \
              if unsafe {{ crate::fast::{lane}({args}) }} {{\n        return 0;\n    }}\n    \
              unsafe {{ long_{body}(fun_, {args}) }}\n}}\n\
              #[inline(never)]\nunsafe fn long_{body}({params}) -> c_int {{"
         )
     } else {
-        writeln!(
-            out,
-            "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{"
-        )
-    }
-    .expect("writing to a String");
+        line!(out: "#[inline({inline})]\nunsafe fn in_{body}({params}) -> c_int {{")
+    };
     let nulls = nulls(f);
     match bodies.get(f) {
-        None => writeln!(out, "    cx::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
+        None => line!(out: "    seam::unsupported(fun_, Phase::{phase}, {on}, || unsafe {{ {nulls} }})\n}}"),
         Some(found) => {
             let mut checks: Vec<&(u8, String)> = passages.iter().flat_map(|p| &p.checks).collect();
             checks.sort_by_key(|(rank, _)| *rank);
-            let checks: String = checks.iter().map(|(_, text)| format!("        {text}\n")).collect();
+            let checks: String = checks
+                .iter()
+                .map(|(_, text)| format!("        {text}\n"))
+                .collect();
             let target = api.functions.iter().find(|it| it.body() == found.name);
             let target = target.expect("a body of no function is refused before");
-            let path = format!("calls::{}::{}", found.module, found.name);
+            let path = format!("{}::{}", found.module, found.name);
             let call_of = |target, path: &str, lead: &str| body_call(api, f, target, path, lead, passages);
-            let (plain, looking) = ("calls::checking::Unchecked", "check::p2p::Checked::new(check, fun_)");
+            let (plain, looking) = (
+                "calls::checking::Unchecked",
+                "check::p2p::Checked::new(check, fun_)",
+            );
             let (ordinary, looked_at) = match found.does {
                 Does::All => {
                     let looked_at = checked_bodies.get(f).map(|Body { module, .. }| {
-                        call_of(f, &format!("check::{module}::{body}"), "cx, check, fun_")
+                        call_of(f, &format!("{module}::{body}"), "cx, check, fun_")
                     });
                     (call_of(target, &path, "cx"), looked_at)
                 }
@@ -305,36 +388,30 @@ fn checked(
                     let call_of = |checking| call_of(target, &path, &format!("cx, {checking}"));
                     (call_of(plain), Some(call_of(looking)))
                 }
-                Does::Collective(method) => {
+                Does::Collective(form) => {
                     let made = call_of(target, &path, "cx");
-                    let call_of = |checking| format!("{checking}.{method}(cx, &comm, || {made})");
+                    let done = if form == "Run" { ".map(drop)" } else { "" };
+                    let call_of =
+                        |checking| format!("{checking}.collective(cx, &comm, Form::{form}, || {made}){done}");
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
             let ordinary = stored(f, passages, ordinary);
             let looked_at = looked_at.map(|call| stored(f, passages, call));
-            let (call, after) = if nulls.is_empty() {
-                ("call", String::new())
-            } else {
-                ("call_giving", format!(", || unsafe {{ {nulls} }}"))
-            };
             let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
-                let _ = writeln!(
-                    out,
-                    "    cx::{call}(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
-                     {ordinary}\n    }}{after})\n}}"
+                line!(
+                    out: "    seam::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+                     {ordinary}\n    }}, || unsafe {{ {nulls} }})\n}}"
                 );
                 return;
             };
-            writeln!(
-                out,
-                "    cx::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
+            line!(
+                out: "    seam::call_or_check(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                  {ordinary}\n    }}, |cx: &'static Cx, check: &'static Check| unsafe {{\n{checks}{looked_at}    }}, \
                  || unsafe {{ {nulls} }})\n}}"
             )
         }
-    }
-    .expect("writing to a String");
+    };
 }
 
 /// The kind of object that a parameter is a handle of, as the checks of a program name it.
@@ -403,20 +480,17 @@ fn when_checked(
     ))
 }
 
-/// The object whose error handler hears of an error: the first communicator, window, file or session.
+/// The object whose error handler hears of an error: the first communicator, unless a window, file or session is before it.
 fn blamed(f: &Function) -> String {
     for p in &f.params {
-        let variant = match p.kind.as_str() {
-            "COMMUNICATOR" => "Comm",
-            "WINDOW" => "Win",
-            "FILE" => "File",
-            "SESSION" => "Session",
-            _ => continue,
-        };
-        match p.dir {
-            Dir::In if p.len.is_none() => return format!("On::{variant}({})", p.name),
-            Dir::InOut if p.len.is_none() => {
-                return format!("On::{variant}(unsafe {{ args::peek({}) }})", p.name);
+        match (p.kind.as_str(), p.dir) {
+            ("COMMUNICATOR", Dir::In) if p.len.is_none() => return format!("On::Comm({})", p.name),
+            ("COMMUNICATOR", Dir::InOut) if p.len.is_none() => {
+                return format!("On::Comm(unsafe {{ args::peek({}) }})", p.name);
+            }
+            // Nothing has these handles yet.
+            ("WINDOW" | "FILE" | "SESSION", Dir::In | Dir::InOut) if p.len.is_none() => {
+                return "On::Nothing".into();
             }
             _ => {}
         }
@@ -436,11 +510,10 @@ fn nulls(f: &Function) -> String {
         };
         let name = &p.name;
         match p.len.as_deref() {
-            None => write!(out, "args::give_null({name}, abi::{null}); "),
-            Some("*") => Ok(()),
-            Some(len) => write!(out, "args::give_nulls({name}, {len} as i64, abi::{null}); "),
-        }
-        .expect("writing to a String");
+            None => text!(out: "args::give_null({name}, abi::{null}); "),
+            Some("*") => {}
+            Some(len) => text!(out: "args::give_nulls({name}, {len} as i64, abi::{null}); "),
+        };
     }
     out
 }

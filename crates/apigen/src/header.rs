@@ -20,9 +20,7 @@ pub fn header(api: &Api) -> String {
 fn top(api: &Api, out: &mut String) {
     let [(major, minor), (abi_major, abi_minor)] = api.versions;
     let own: Vec<&str> = env!("CARGO_PKG_VERSION").split('.').collect();
-    text!(
-        out,
-        "/*
+    text!(out: "/*
  * mpi.h of Farpost {version}: the C interface of MPI {major}.{minor}, standard ABI {abi_major}.{abi_minor}.
  * Generated from the tables in api; do not edit. SPDX-License-Identifier: Apache-2.0 OR MIT
  *
@@ -66,22 +64,20 @@ extern \"C\" {{
 fn types(api: &Api, out: &mut String) {
     out.push_str("\n/* Handles. Their values are fixed by the ABI or made by the library. */\n");
     for handle in &api.handles {
-        line!(out, "typedef struct {} *{};", handle.tag, handle.name);
+        line!(out: "typedef struct {} *{};", handle.tag, handle.name);
     }
     out.push_str("\n/* What a completed operation tells. */\ntypedef struct MPI_Status {\n");
     for field in &api.status_fields {
-        line!(out, "    int {field};");
+        line!(out: "    int {field};");
     }
-    line!(
-        out,
-        "    int MPI_internal[{}];\n}} MPI_Status;",
+    line!(out: "    int MPI_internal[{}];\n}} MPI_Status;",
         api.status_internal
     );
     for group in api.groups.iter().filter(|g| g.is_enum && is_named_enum(g)) {
         let name = &group.values[0].ctype;
-        line!(out, "\n/* {} */\ntypedef enum {name} {{", group.doc);
+        line!(out: "\n/* {} */\ntypedef enum {name} {{", group.doc);
         enumerators(group, out);
-        line!(out, "}} {name};");
+        line!(out: "}} {name};");
     }
     out.push_str("\n/* Functions a program gives to the library. */\n");
     for callback in &api.callbacks {
@@ -92,7 +88,7 @@ fn types(api: &Api, out: &mut String) {
         wrap(&line, out);
     }
     for (name, of) in &api.aliases {
-        line!(out, "typedef {of} {name};");
+        line!(out: "typedef {of} {name};");
     }
 }
 
@@ -104,9 +100,7 @@ fn enumerators(group: &crate::model::Group, out: &mut String) {
     let last = group.values.len() - 1;
     for (at, c) in group.values.iter().enumerate() {
         let comma = if at == last { "" } else { "," };
-        line!(
-            out,
-            "    {:<36} = {}{comma}{}",
+        line!(out: "    {:<36} = {}{comma}{}",
             c.name,
             c.value,
             deprecated(&c.deprecated)
@@ -116,7 +110,7 @@ fn enumerators(group: &crate::model::Group, out: &mut String) {
 
 fn constants(api: &Api, out: &mut String) {
     for group in api.groups.iter().filter(|g| !(g.is_enum && is_named_enum(g))) {
-        line!(out, "\n/* {} */", group.doc);
+        line!(out: "\n/* {} */", group.doc);
         if group.is_enum {
             out.push_str("enum {\n");
             enumerators(group, out);
@@ -131,7 +125,7 @@ fn constants(api: &Api, out: &mut String) {
             } else {
                 format!("(({})0x{:x})", c.ctype, c.value)
             };
-            line!(out, "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated));
+            line!(out: "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated));
         }
     }
 }
@@ -150,7 +144,7 @@ fn prototypes(api: &Api, prefix: &str, out: &mut String) {
         ", names for tools"
     };
     for (chapter, doc) in CHAPTERS {
-        line!(out, "\n/* {doc}{title} */");
+        line!(out: "\n/* {doc}{title} */");
         for (name, function, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
             wrap(
                 &format!(

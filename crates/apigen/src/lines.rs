@@ -1,20 +1,13 @@
 //! Lines of C and Rust.
 
-/// Add text to a `String`, formatted as by [`format!`].
+/// Adds to a string as `format!` says.
 macro_rules! text {
-    ($out:expr, $($text:tt)+) => {{
-        use std::fmt::Write as _;
-        write!($out, $($text)+).expect("writing to a String");
-    }};
+    ($out:ident: $($text:tt)*) => { $out.push_str(&format!($($text)*)) };
 }
 
-/// Add a line to a `String`, formatted as by [`format!`].
+/// As [`text`], and ends the line.
 macro_rules! line {
-    ($out:expr) => { $out.push('\n') };
-    ($out:expr, $($line:tt)+) => {{
-        text!($out, $($line)+);
-        $out.push('\n')
-    }};
+    ($out:ident: $($text:tt)*) => {{ text!($out: $($text)*); $out.push('\n') }};
 }
 
 const LINE: usize = 110;

@@ -40,9 +40,9 @@ fn of_mpi(what: &str) -> Result<String, String> {
     match what {
         "header" => Ok(header::header(&Api::builtin())),
         "reference" => {
-            let bodies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src/calls");
-            let found =
-                Bodies::scan(&bodies).map_err(|e| format!("cannot read {}: {e}", bodies.display()))?;
+            let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi/src");
+            let found = Bodies::scan(&src, Bodies::ORDINARY);
+            let found = found.map_err(|e| format!("cannot read the bodies in {}: {e}", src.display()))?;
             Ok(reference::page(&Api::builtin(), &found))
         }
         _ => Err(format!("{what:?} is neither header nor reference\n{USAGE}")),

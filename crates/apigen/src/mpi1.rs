@@ -94,10 +94,10 @@ pub fn header(api: &Api) -> String {
         } else {
             format!("(({ctype})0x{value:x})")
         };
-        line!(out, "#define {name:<36} {value}");
+        line!(out: "#define {name:<36} {value}");
     }
     for (name, of) in &table.aliases {
-        line!(out, "typedef {of} {name};");
+        line!(out: "typedef {of} {name};");
     }
     for prefix in ["", "P"] {
         for removed in &table.functions {
@@ -116,7 +116,7 @@ fn inline(api: &Api, prefix: &str, removed: &Removed, out: &mut String) {
         let args: Vec<&str> = f.params_of(false).map(|p| p.name.as_str()).collect();
         let (params, args) = (params.join(", "), args.join(", "));
         wrap(&format!("FARPOST_INLINE int {prefix}{name}({params})"), out);
-        line!(out, "{{\n    return {prefix}{of}({args});\n}}");
+        line!(out: "{{\n    return {prefix}{of}({args});\n}}");
         return;
     };
     let (given, results) = split(f);
@@ -137,9 +137,7 @@ fn inline(api: &Api, prefix: &str, removed: &Removed, out: &mut String) {
             }
         })
         .collect();
-    line!(
-        out,
-        "FARPOST_INLINE int {prefix}{name}({} {given}, {} *result)\n{{\n    {} {};\n    int code = {prefix}{of}({given}, {});\n    \
+    line!(out: "FARPOST_INLINE int {prefix}{name}({} {given}, {} *result)\n{{\n    {} {};\n    int code = {prefix}{of}({given}, {});\n    \
          if (code == MPI_SUCCESS && result) *result = {term};\n    return code;\n}}",
         types[0],
         types[1],
@@ -201,9 +199,7 @@ pub fn source(api: &Api) -> String {
                     )
                 }
             };
-            line!(
-                out,
-                "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({params}) -> c_int {{\n    {body}\n}}"
+            line!(out: "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({params}) -> c_int {{\n    {body}\n}}"
             );
         }
     }

@@ -23,7 +23,7 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
         2 * total
     );
     for (chapter, title) in CHAPTERS {
-        text!(out, "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n");
+        text!(out: "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n");
         for (name, f, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
             let state = if bodies.has(f) { "implemented" } else { "missing" };
             let old = f
@@ -31,9 +31,7 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
                 .as_ref()
                 .map(|v| format!(", deprecated since {v}"))
                 .unwrap_or_default();
-            line!(
-                out,
-                "| `{name}` | {state}{old} | `{}` |",
+            line!(out: "| `{name}` | {state}{old} | `{}` |",
                 prototype("", &name, f, large)
             );
         }

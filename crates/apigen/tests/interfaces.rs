@@ -123,7 +123,8 @@ errors = [{ code = "EBAD", when = "bad" }]
     ] {
         assert!(header.contains(line), "{line} in {header}");
     }
-    let rust = interface::rust::source(&[of]);
+    let all = [of];
+    let rust = interface::rust::source(&all) + &interface::rust::entry_points(&all);
     for line in [
         "pub const BLUE: colour = 5_i64 as colour;",
         "pub type handler = unsafe extern \"C\" fn(*mut stream) -> core::ffi::c_int;",

@@ -9,7 +9,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;
 
 use farpost_mpi::datatype::Datatype;
-use farpost_mpi::{Error, ErrorClass, Result};
+use farpost_mpi::{Error, ErrorClass, Result, error, fail};
 
 use crate::abi::{self, MPI_Status};
 use crate::cx::{self, CommRef};
@@ -19,14 +19,8 @@ pub(crate) const TAG_UB: c_int = c_int::MAX;
 
 #[cold]
 #[inline(never)]
-fn bad(class: ErrorClass, message: String) -> Error {
-    Error::new(class, message)
-}
-
-#[cold]
-#[inline(never)]
 fn null(name: &str) -> Error {
-    bad(ErrorClass::ERR_ARG, format!("{name}=NULL: an address is needed"))
+    error!(ERR_ARG: "{name}=NULL: an address is needed")
 }
 
 /// A count or length.
@@ -42,7 +36,7 @@ pub(crate) fn non_negative(name: &str, value: i64, class: ErrorClass) -> Result<
 #[cold]
 #[inline(never)]
 fn negative(name: &str, value: i64, class: ErrorClass) -> Error {
-    bad(class, format!("{name}={value}: must not be negative"))
+    Error::new(class, format!("{name}={value}: must not be negative"))
 }
 
 /// A tag to send with.
@@ -68,10 +62,7 @@ pub(crate) fn tag_or_any(name: &str, value: c_int) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn bad_tag(name: &str, value: c_int, also: &str) -> Error {
-    bad(
-        ErrorClass::ERR_TAG,
-        format!("{name}={value}: tags are 0 to {TAG_UB} (MPI_TAG_UB){also}"),
-    )
+    error!(ERR_TAG: "{name}={value}: tags are 0 to {TAG_UB} (MPI_TAG_UB){also}")
 }
 
 /// A rank to send to.
@@ -98,14 +89,8 @@ pub(crate) fn source(name: &str, value: c_int, comm: &CommRef) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn bad_rank(name: &str, value: c_int, comm: &CommRef, also: &str) -> Error {
-    let last = cx::peers(comm) - 1;
-    bad(
-        ErrorClass::ERR_RANK,
-        format!(
-            "{name}={value}: {} has ranks 0 to {last}{also}",
-            cx::comm_name(comm)
-        ),
-    )
+    let (of, last) = (cx::comm_name(comm), cx::peers(comm) - 1);
+    error!(ERR_RANK: "{name}={value}: {of} has ranks 0 to {last}{also}")
 }
 
 /// The root of a collective: a rank; on an intercommunicator a remote rank, `MPI_ROOT` or `MPI_PROC_NULL`.
@@ -121,19 +106,13 @@ pub(crate) fn root(name: &str, value: c_int, comm: &CommRef) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn unusual_root(name: &str, value: c_int, comm: &CommRef) -> Result<()> {
-    let inter = cx::is_inter(comm);
+    let inter = comm.is_inter();
     if inter && (value == abi::MPI_ROOT || value == abi::MPI_PROC_NULL) {
         return Ok(());
     }
     let also = if inter { ", MPI_ROOT and MPI_PROC_NULL" } else { "" };
-    let last = cx::peers(comm) - 1;
-    Err(bad(
-        ErrorClass::ERR_ROOT,
-        format!(
-            "{name}={value}: {} has ranks 0 to {last}{also}",
-            cx::comm_name(comm)
-        ),
-    ))
+    let (of, last) = (cx::comm_name(comm), cx::peers(comm) - 1);
+    fail!(ERR_ROOT: "{name}={value}: {of} has ranks 0 to {last}{also}")
 }
 
 /// A message buffer. Null is an address like any other for datatypes that carry absolute addresses
@@ -166,7 +145,9 @@ pub(crate) fn buffer_or_in_place(
 #[cold]
 #[inline(never)]
 fn no_buffer(name: &str, address: usize, count: i64, datatype: &Datatype) -> Result<()> {
-    if datatype.size() == 0 || cx::may_be_absolute(datatype) {
+    let size = datatype.size();
+    // Elements may lie at absolute addresses, and no program has data in the lowest page.
+    if size == 0 || !(0..4096).contains(&datatype.true_lb()) {
         return Ok(());
     }
     let given = match address {
@@ -174,11 +155,7 @@ fn no_buffer(name: &str, address: usize, count: i64, datatype: &Datatype) -> Res
         abi::MPI_BUFFER_AUTOMATIC => "MPI_BUFFER_AUTOMATIC: not a message buffer;",
         _ => "NULL:",
     };
-    let message = format!(
-        "{name}={given} {count} elements of {} bytes need memory",
-        datatype.size()
-    );
-    Err(bad(ErrorClass::ERR_BUFFER, message))
+    fail!(ERR_BUFFER: "{name}={given} {count} elements of {size} bytes need memory")
 }
 
 /// The datatype of a transfer that does not take place.
@@ -191,10 +168,7 @@ pub(crate) fn no_type() -> Datatype {
 #[cold]
 #[inline(never)]
 pub(crate) fn overlap(one: &str, other: &str, instead: &str) -> Error {
-    bad(
-        ErrorClass::ERR_BUFFER,
-        format!("{one} and {other} overlap, which they may not{instead}"),
-    )
+    error!(ERR_BUFFER: "{one} and {other} overlap, which they may not{instead}")
 }
 
 /// Refuses the same memory for what is read and what is written, `count` elements of `datatype` both.
@@ -262,30 +236,15 @@ impl<T> Out<T> {
 /// A result that must be wanted.
 #[inline(always)]
 pub(crate) unsafe fn out<T>(name: &'static str, address: *mut T) -> Result<Out<T>> {
-    if address.is_null() {
-        Err(null(name))
-    } else {
-        Ok(Out(address))
-    }
+    not_null(name, address.cast_const().cast())?;
+    Ok(Out(address))
 }
 
-/// A result that may be unwanted (null).
-#[derive(Clone, Copy)]
-#[allow(dead_code)] // Generated for the bodies of the tools chapter, which are to come.
-pub(crate) struct OutOpt<T>(*mut T);
-
-#[allow(dead_code)] // As above.
-impl<T> OutOpt<T> {
-    pub(crate) unsafe fn new(address: *mut T) -> Self {
-        Self(address)
-    }
-
-    /// Stores the result, if wanted.
-    pub(crate) fn set(self, value: T) {
-        if !self.0.is_null() {
-            // SAFETY: not null, and the caller of the C function gave room for a T.
-            unsafe { self.0.write(value) }
-        }
+/// A result that there may be none of, which a flag says.
+pub(crate) fn give_if_any<T>(result: Out<T>, flag: Out<c_int>, value: Option<T>) {
+    flag.set(c_int::from(value.is_some()));
+    if let Some(value) = value {
+        result.set(value);
     }
 }
 
@@ -312,11 +271,8 @@ impl<T: Copy> InOut<T> {
 /// A value that is read and replaced; must be there.
 #[inline(always)]
 pub(crate) unsafe fn inout<T>(name: &'static str, address: *mut T) -> Result<InOut<T>> {
-    if address.is_null() {
-        Err(null(name))
-    } else {
-        Ok(InOut(address))
-    }
+    not_null(name, address.cast_const().cast())?;
+    Ok(InOut(address))
 }
 
 /// The handle at an address, 0 (no handle at all) when there is none.
@@ -339,32 +295,28 @@ pub(crate) fn not_null(name: &'static str, address: *const c_void) -> Result<()>
 #[inline(always)]
 pub(crate) unsafe fn slice<'a, T>(name: &'static str, address: *const T, len: i64) -> Result<&'a [T]> {
     if len <= 0 {
-        Ok(&[])
-    } else if address.is_null() {
-        Err(null(name))
-    } else {
-        // SAFETY: not null; the caller of the C function keeps `len` values there.
-        Ok(unsafe { core::slice::from_raw_parts(address, len as usize) })
+        return Ok(&[]);
     }
+    not_null(name, address.cast())?;
+    // SAFETY: not null; the caller of the C function keeps `len` values there.
+    Ok(unsafe { core::slice::from_raw_parts(address, len as usize) })
 }
 
 /// An array that is read and changed.
 #[inline(always)]
 pub(crate) unsafe fn slice_mut<'a, T>(name: &'static str, address: *mut T, len: i64) -> Result<&'a mut [T]> {
     if len <= 0 {
-        Ok(&mut [])
-    } else if address.is_null() {
-        Err(null(name))
-    } else {
-        // SAFETY: not null; the caller of the C function keeps `len` values there that nobody else uses now.
-        Ok(unsafe { core::slice::from_raw_parts_mut(address, len as usize) })
+        return Ok(&mut []);
     }
+    not_null(name, address.cast_const().cast())?;
+    // SAFETY: not null; the caller of the C function keeps `len` values there that nobody else uses now.
+    Ok(unsafe { core::slice::from_raw_parts_mut(address, len as usize) })
 }
 
 /// An array of results with a known length.
 pub(crate) unsafe fn out_slice<T>(name: &'static str, address: *mut T, len: i64) -> Result<OutArray<T>> {
-    if len > 0 && address.is_null() {
-        return Err(null(name));
+    if len > 0 {
+        not_null(name, address.cast_const().cast())?;
     }
     Ok(OutArray { name, address })
 }
@@ -468,10 +420,7 @@ impl Counts<'_> {
         let values = self.get(len)?;
         match values.iter().position(|v| *v < 0) {
             None => Ok(values),
-            Some(at) => Err(bad(
-                ErrorClass::ERR_COUNT,
-                format!("{}[{at}]={}: must not be negative", self.name, values[at]),
-            )),
+            Some(at) => fail!(ERR_COUNT: "{}[{at}]={}: must not be negative", self.name, values[at]),
         }
     }
 }
@@ -511,13 +460,8 @@ impl OutCount {
         if self.put(value) {
             return Ok(());
         }
-        Err(bad(
-            ErrorClass::ERR_VALUE_TOO_LARGE,
-            format!(
-                "{} is {value}, more than an int holds: call the large-count twin (_c)",
-                self.name
-            ),
-        ))
+        let name = self.name;
+        fail!(ERR_VALUE_TOO_LARGE: "{name} is {value}, more than an int holds: call the large-count twin (_c)")
     }
 
     /// Stores a value, `MPI_UNDEFINED` when an `int` cannot hold it.
@@ -614,11 +558,8 @@ pub(crate) unsafe fn string<'a>(name: &'static str, address: *const c_char) -> R
 pub(crate) struct OutString(*mut c_char);
 
 pub(crate) unsafe fn out_string(name: &'static str, address: *mut c_char) -> Result<OutString> {
-    if address.is_null() {
-        Err(null(name))
-    } else {
-        Ok(OutString(address))
-    }
+    not_null(name, address.cast_const().cast())?;
+    Ok(OutString(address))
 }
 
 /// A string result that may be null when there is no room to fill.
@@ -658,10 +599,7 @@ impl OutString {
 /// A status the program gives.
 pub(crate) unsafe fn status<'a>(name: &'static str, address: *const MPI_Status) -> Result<&'a MPI_Status> {
     if address.is_null() {
-        return Err(bad(
-            ErrorClass::ERR_ARG,
-            format!("{name}=MPI_STATUS_IGNORE: there is nothing to read in it"),
-        ));
+        return fail!(ERR_ARG: "{name}=MPI_STATUS_IGNORE: there is nothing to read in it");
     }
     // SAFETY: not null; the caller of the C function keeps a status there.
     Ok(unsafe { &*address })

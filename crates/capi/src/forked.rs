@@ -8,18 +8,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::cx;
-use crate::fast;
 use crate::lock;
-use crate::process::{Stage, say};
+use crate::process::say;
 
 /// The process that joined the job; 0 before.
 static OF: AtomicU32 = AtomicU32::new(0);
 /// This is a child that it forked.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
-/// This process is joining the job.
-pub(crate) fn remember() {
+/// This process is joining the job. A child that it forks calls `in_child`.
+pub(crate) fn remember(in_child: unsafe extern "C" fn()) {
     OF.store(std::process::id(), Ordering::SeqCst);
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -28,19 +26,11 @@ pub(crate) fn remember() {
     });
 }
 
-/// In the child, by the thread that forked, which is its only one.
-extern "C" fn in_child() {
-    if OF.load(Ordering::SeqCst) == 0 {
-        return;
-    }
-    CHILD.store(true, Ordering::SeqCst);
-    fast::close();
-    // Whoever was inside stayed with the parent.
-    lock::forget_threads();
-    let life = &cx::process().life;
-    if life.stage.get().is_active() {
-        life.stage.set(Stage::Forked);
-    }
+/// In the child, by the thread that forked, which is its only one. Whether the parent had joined the job.
+pub(crate) fn note_child() -> bool {
+    let joined = OF.load(Ordering::SeqCst) != 0;
+    CHILD.store(joined, Ordering::SeqCst);
+    joined
 }
 
 /// Whether this is a child of the process that joined the job, however it was forked.
@@ -68,43 +58,6 @@ pub(crate) fn end(function: &str, code: i32) -> ! {
     }
     // SAFETY: takes an integer and does not return.
     unsafe { libc::_exit(code) }
-}
-
-/// Functions of the interfaces beside MPI that give back what was opened or made.
-const CLOSING: &[&str] = &[
-    "FM_finalize",
-    "JAM_finalize",
-    "PtlFini",
-    "PtlNIFini",
-    "PtlMDUnlink",
-    "PtlMEUnlink",
-    "PtlEQFree",
-    "rsm_release_controller",
-    "rsm_free_interconnect_topology",
-    "rsm_memseg_import_disconnect",
-    "rsm_memseg_import_unmap",
-    "rsm_memseg_release_pollfd",
-    "rsm_free_localmemory_handle",
-];
-
-/// Functions whose interface has an error of its own for a child (RSMERR_NOT_CREATOR), which they find without touching anything.
-const ANSWERING: &[&str] = &[
-    "rsm_memseg_export_destroy",
-    "rsm_memseg_export_unpublish",
-    "rsm_memseg_export_republish",
-    "rsm_memseg_export_rebind",
-];
-
-/// Whether a function of an interface beside MPI tells a child itself what is wrong.
-#[cold]
-pub(crate) fn answers(function: &'static str) -> bool {
-    ANSWERING.contains(&function)
-}
-
-/// A function of an interface beside MPI in a child: what closes does nothing (true), another ends the child.
-#[cold]
-pub(crate) fn closes(function: &'static str) -> bool {
-    CLOSING.contains(&function) || end(function, 1)
 }
 
 /// Whether a call that comes in threaded has to ask [`is_child`]: hardly ever, and always in a child.

@@ -1,7 +1,6 @@
-//! The interfaces beside MPI: types, constants and entry points generated from `api/*.toml`, and the way into the
-//! library that they share.
+//! The interfaces beside MPI: types and constants generated from `api/*.toml`, and what their bodies have in common.
 //!
-//! An entry point `FM_send` calls `crate::fm::functions::fm_send` with the [`Cx`] and a structure of the C arguments,
+//! An entry point `FM_send` ([`entry::beside`](crate::entry)) calls `crate::fm::functions::fm_send` with the [`Cx`] and a structure of the C arguments,
 //! `fm::arg::FM_send`, and turns what it returns into what C gets ([`Answer`]). What the C caller vouches for is the contract
 //! in the interface's reference page: pointers are null or point to what the prototype says.
 #![allow(
@@ -19,10 +18,7 @@
 
 use core::cell::UnsafeCell;
 
-use crate::cx::{self, Cx};
-use crate::forked;
-use crate::lock;
-use crate::process;
+use crate::cx::Cx;
 
 /// Data that programs read by name.
 #[repr(transparent)]
@@ -116,41 +112,25 @@ impl<R> Answer<R> for R {
     }
 }
 
-/// Enters the library and runs a body. A panic in it ends the job with a sentence instead of crossing into C.
-#[inline(always)]
-pub(crate) fn enter<T>(
-    name: &'static str,
-    (interface, function): (u16, u16),
-    body: impl FnOnce(&'static Cx) -> T,
-) -> T {
-    if forked::may_be_child() && !forked::answers(name) && forked::closes(name) {
-        // SAFETY: what C functions return here are numbers and pointers, for which zero is a value: success, or none.
-        return unsafe { core::mem::zeroed() };
-    }
-    let _inside = lock::enter_threaded();
-    crate::roll::called_beside(interface, function);
-    // Dropped before the lock is let go: nobody sees what a panic left half done.
-    let guard = Guard(name);
-    let value = body(cx::process());
-    crate::roll::leaves();
-    core::mem::forget(guard);
-    value
+/// Why a call does not succeed: a code, and a sentence unless the code says everything.
+pub(crate) struct Failure<C> {
+    pub(crate) code: C,
+    pub(crate) why: String,
 }
 
-/// Dropped by a panic only: ends the job.
-pub(crate) struct Guard(pub(crate) &'static str);
-
-impl Drop for Guard {
+impl<C> Failure<C> {
     #[cold]
-    #[inline(never)]
-    fn drop(&mut self) {
-        let message = format!(
-            "{}: internal error of Farpost, see the lines above; please report it",
-            self.0
-        );
-        process::abort(cx::process(), 1, &message);
+    pub(crate) fn new(code: C, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { code, why }
     }
 }
+
+/// The answer of a body that does not succeed: a code and what `format!` makes of the rest.
+macro_rules! refuse {
+    ($code:path: $($why:tt)+) => { Err($crate::interfaces::Failure::new($code, format!($($why)+))) };
+}
+pub(crate) use refuse;
 
 /// Copies as much of a sentence as fits, in whole characters, ended by 0.
 ///
@@ -175,11 +155,6 @@ include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
-    /// Set in the process that is to fail.
-    const PANIC: &str = "TEST_OF_A_PANIC";
-
     #[test]
     fn a_sentence_is_cut_between_characters() {
         for (size, wanted) in [(1, ""), (2, "a"), (4, "a"), (5, "a\u{20ac}"), (9, "a\u{20ac}b")] {
@@ -190,32 +165,5 @@ mod tests {
             assert_eq!(told.to_str(), Ok(wanted), "{size}");
             assert!(to[size..].iter().all(|byte| *byte == 0x7f), "{size}");
         }
-    }
-
-    extern "C" fn entry() {
-        super::enter("FM_test", (0, 0), |_| panic!("on purpose"));
-    }
-
-    #[test]
-    fn a_panic_ends_the_job_with_a_sentence() {
-        if std::env::var_os(PANIC).is_some() {
-            entry();
-            unreachable!("it must not come back");
-        }
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "interfaces::tests::a_panic_ends_the_job_with_a_sentence",
-                "--nocapture",
-            ])
-            .env(PANIC, "1")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("on purpose") && said.contains("FM_test: internal error of Farpost"),
-            "{said}"
-        );
     }
 }

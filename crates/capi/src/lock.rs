@@ -10,14 +10,15 @@
 //! program asked for, do not mark themselves. A thread that waits in one of them calls
 //! [`relax`] between polls, outside of every borrow, since another thread or a handler may come in meanwhile.
 //!
-//! The thread that makes progress while the program computes ([`crate::progress`]) comes in as the gate's guest.
+//! The thread that makes progress while the program computes (`progress`) comes in as the gate's guest.
 //!
 //! Requirements of MPI-5.0 section 11.6.
 
 use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
 use farpost_fabric::gate::{self, Gate, Platform};
@@ -64,8 +65,31 @@ impl Platform for System {
     }
 
     fn tell(&self) {
-        crate::progress::tell();
+        tell();
     }
+}
+
+/// The bell of the guest, an event descriptor; -1: there is none.
+static BELL: AtomicI32 = AtomicI32::new(-1);
+
+/// Whom calls that leave tell from now on, where the guest [watches](watch): an event descriptor, or -1 for nobody.
+pub(crate) fn set_bell(bell: RawFd) {
+    BELL.store(bell, Ordering::SeqCst);
+}
+
+#[cold]
+fn tell() {
+    let bell = BELL.load(Ordering::SeqCst);
+    if bell >= 0 {
+        ring(bell);
+    }
+}
+
+/// Make an event descriptor readable.
+pub(crate) fn ring(bell: RawFd) {
+    let one = 1_u64;
+    // SAFETY: eight bytes to be read. A number that is full wakes as well.
+    unsafe { libc::write(bell, (&raw const one).cast(), 8) };
 }
 
 const MEMBARRIER_CMD_QUERY: c_int = 0;
@@ -226,7 +250,7 @@ pub(crate) fn calls() -> u64 {
     GATE.calls()
 }
 
-/// The guest is told ([`crate::progress::tell`]) of the next call that leaves.
+/// The guest is told ([`set_bell`]) of the next call that leaves.
 pub(crate) fn watch() {
     GATE.watch();
 }

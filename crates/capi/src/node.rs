@@ -3,20 +3,23 @@
 //!
 //! Cost class: set-up path.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 
-pub(crate) use farpost_node::{Interface, Node, NodeFabric, PortalsPlace};
+use farpost_node::{Interface, Node};
 
-use crate::cx::{self, Cx};
+use crate::cx::{self, Cx, ProcessCell};
+use crate::fast;
 use crate::forked;
 use crate::lock;
+use crate::process::Stage;
 use crate::progress;
 use crate::roll;
-use crate::rsm;
 use crate::settings::MpiSettings;
 
-/// Where `Cx` keeps the node.
-pub(crate) type NodeCell = OnceCell<Node>;
+/// What an interface has to do when the process ends.
+type Ending = fn(&'static Cx);
+
+static ENDINGS: ProcessCell<RefCell<Vec<Ending>>> = ProcessCell::new();
 
 /// Join the job if nobody has.
 ///
@@ -29,7 +32,7 @@ pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
     match cx.node.get() {
         Some(node) => Ok(node),
         None => {
-            forked::remember();
+            forked::remember(in_child);
             let mut settings = MpiSettings::default();
             let node = Node::join_with(&mut settings)?;
             let _ = cx.settings.set(settings);
@@ -52,12 +55,31 @@ pub(crate) fn open(cx: &'static Cx, interface: Interface) -> Result<&'static Nod
     if interface != Interface::Mpi {
         // Any thread may call these, also while another one waits in MPI.
         if let Some(world) = cx.world.get()
-            && cx.check.get().is_none()
+            && cx.settings.get().is_none_or(|settings| !settings.check.on)
         {
             world.set_relax(Some(lock::relax));
         }
     }
     Ok(node)
+}
+
+/// Whether or not it closes its interface, the process is to call `ending` before it leaves its job.
+pub(crate) fn at_end(cx: &'static Cx, ending: Ending) {
+    ENDINGS.keep(cx, RefCell::default()).borrow_mut().push(ending);
+}
+
+/// A child that was forked is no part of the job.
+extern "C" fn in_child() {
+    if !forked::note_child() {
+        return;
+    }
+    fast::close();
+    // Whoever was inside stayed with the parent.
+    lock::forget_threads();
+    let life = &cx::process().life;
+    if life.stage.get().is_active() {
+        life.stage.set(Stage::Forked);
+    }
 }
 
 /// The process ends by itself.
@@ -68,9 +90,12 @@ extern "C" fn at_exit() {
     // A panic here, say because a handler of the program's called `exit` in the middle of something, changes nothing.
     let _ = std::panic::catch_unwind(|| {
         let _inside = lock::enter_threaded();
-        progress::stop_all(cx::process());
-        rsm::end(cx::process());
-        if let Some(node) = cx::process().node.get() {
+        let cx = cx::process();
+        progress::stop_all(cx);
+        if let Some(endings) = ENDINGS.get(cx) {
+            endings.borrow().iter().for_each(|ending| ending(cx));
+        }
+        if let Some(node) = cx.node.get() {
             node.end();
         }
     });

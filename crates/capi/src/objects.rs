@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use farpost_mpi::attr::Keyvals;
 use farpost_mpi::datatype::Types;
@@ -17,7 +18,16 @@ use farpost_mpi::op::Ops;
 use farpost_mpi::{Error, ErrorClass, Result, fail};
 
 use crate::abi;
-use crate::cx::InfoRef;
+
+pub(crate) type InfoRef = Rc<RefCell<Info>>;
+
+/// What is known of a handle that is dead, where somebody keeps account.
+static HISTORY: OnceLock<fn(usize) -> String> = OnceLock::new();
+
+/// From now on errors about dead handles tell what `history` knows of them.
+pub(crate) fn tell_history(history: fn(usize) -> String) {
+    let _ = HISTORY.set(history);
+}
 
 /// The tables. No borrow of one is held while a function of the program's runs.
 pub(crate) struct Objects {
@@ -69,15 +79,14 @@ impl Objects {
         if handle == abi::MPI_INFO_ENV {
             return Ok(self.environment.clone());
         }
-        match self.infos.borrow().get(handle) {
-            Some(info) => Ok(info.clone()),
-            None => Err(no_object(
-                argument,
-                handle,
-                abi::MPI_INFO_NULL,
-                ErrorClass::ERR_INFO,
-            )),
-        }
+        let found = self.infos.borrow().get(handle).cloned();
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_INFO))
+    }
+
+    /// As `info`, `None` for MPI_INFO_NULL.
+    pub(crate) fn info_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<InfoRef>> {
+        let given = handle != abi::MPI_INFO_NULL;
+        given.then(|| self.info(argument, handle)).transpose()
     }
 
     /// `MPI_Info_free`.
@@ -88,15 +97,10 @@ impl Objects {
         if handle == abi::MPI_INFO_ENV {
             return fail!(ERR_INFO: "info=MPI_INFO_ENV: a predefined info object cannot be freed");
         }
-        match self.infos.borrow_mut().remove(handle) {
-            Some(_) => Ok(()),
-            None => Err(no_object(
-                "info",
-                handle,
-                abi::MPI_INFO_NULL,
-                ErrorClass::ERR_INFO,
-            )),
-        }
+        let found = self.infos.borrow_mut().remove(handle);
+        found
+            .map(drop)
+            .ok_or_else(|| no_object("info", handle, ErrorClass::ERR_INFO))
     }
 
     /// Gives a group a handle; the empty one has its own.
@@ -119,15 +123,8 @@ impl Objects {
         if handle == abi::MPI_GROUP_EMPTY {
             return Ok(Group::empty());
         }
-        match self.groups.borrow().get(handle) {
-            Some(group) => Ok(group.clone()),
-            None => Err(no_object(
-                argument,
-                handle,
-                abi::MPI_GROUP_NULL,
-                ErrorClass::ERR_GROUP,
-            )),
-        }
+        let found = self.groups.borrow().get(handle).cloned();
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_GROUP))
     }
 
     /// The group that the program knows as this integer.
@@ -153,15 +150,10 @@ impl Objects {
         if handle == abi::MPI_GROUP_EMPTY {
             return Ok(());
         }
-        match self.groups.borrow_mut().remove(handle) {
-            Some(_) => Ok(()),
-            None => Err(no_object(
-                "group",
-                handle,
-                abi::MPI_GROUP_NULL,
-                ErrorClass::ERR_GROUP,
-            )),
-        }
+        let found = self.groups.borrow_mut().remove(handle);
+        found
+            .map(drop)
+            .ok_or_else(|| no_object("group", handle, ErrorClass::ERR_GROUP))
     }
 
     /// Gives an error handler of the program's a handle.
@@ -182,15 +174,9 @@ impl Objects {
         if let Some(predefined) = ErrorHandler::predefined(handle) {
             return Ok(predefined);
         }
-        match self.errhandlers.borrow().get(handle) {
-            Some(user) => Ok(ErrorHandler::User(user.clone())),
-            None => Err(no_object(
-                argument,
-                handle,
-                abi::MPI_ERRHANDLER_NULL,
-                ErrorClass::ERR_ERRHANDLER,
-            )),
-        }
+        let found = self.errhandlers.borrow().get(handle).cloned();
+        let found = found.map(ErrorHandler::User);
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_ERRHANDLER))
     }
 
     /// The handle of an object's error handler for the program (`MPI_Comm_get_errhandler`), which frees it.
@@ -222,25 +208,26 @@ impl Objects {
 
 /// The error for a handle that is no live object of its kind. `class` tells which kind.
 #[cold]
-pub(crate) fn no_object(argument: &str, handle: usize, null: usize, class: ErrorClass) -> Error {
-    let (what, name) = match class {
-        ErrorClass::ERR_COMM => ("a communicator", "MPI_COMM_NULL"),
-        ErrorClass::ERR_GROUP => ("a group", "MPI_GROUP_NULL"),
-        ErrorClass::ERR_INFO => ("an info object", "MPI_INFO_NULL"),
-        ErrorClass::ERR_TYPE => ("a datatype", "MPI_DATATYPE_NULL"),
-        ErrorClass::ERR_OP => ("an operation", "MPI_OP_NULL"),
-        ErrorClass::ERR_REQUEST => ("a request", "MPI_REQUEST_NULL"),
-        ErrorClass::ERR_ERRHANDLER => ("an error handler", "MPI_ERRHANDLER_NULL"),
-        ErrorClass::ERR_WIN => ("a window", "MPI_WIN_NULL"),
-        ErrorClass::ERR_FILE => ("a file", "MPI_FILE_NULL"),
-        ErrorClass::ERR_SESSION => ("a session", "MPI_SESSION_NULL"),
-        _ => ("an object", "null"),
+pub(crate) fn no_object(argument: &str, handle: usize, class: ErrorClass) -> Error {
+    let (what, name, null) = match class {
+        ErrorClass::ERR_COMM => ("a communicator", "MPI_COMM_NULL", abi::MPI_COMM_NULL),
+        ErrorClass::ERR_GROUP => ("a group", "MPI_GROUP_NULL", abi::MPI_GROUP_NULL),
+        ErrorClass::ERR_INFO => ("an info object", "MPI_INFO_NULL", abi::MPI_INFO_NULL),
+        ErrorClass::ERR_TYPE => ("a datatype", "MPI_DATATYPE_NULL", abi::MPI_DATATYPE_NULL),
+        ErrorClass::ERR_OP => ("an operation", "MPI_OP_NULL", abi::MPI_OP_NULL),
+        ErrorClass::ERR_REQUEST => ("a request", "MPI_REQUEST_NULL", abi::MPI_REQUEST_NULL),
+        _ => (
+            "an error handler",
+            "MPI_ERRHANDLER_NULL",
+            abi::MPI_ERRHANDLER_NULL,
+        ),
     };
-    let message = if handle == null {
-        format!("{argument}={name}: {what} is needed")
-    } else {
-        let history = crate::check::made::history(handle);
-        format!("{argument}={handle:#x}: not {what}, or already freed{history}")
-    };
-    Error::new(class, message)
+    if handle == null {
+        return Error::new(class, format!("{argument}={name}: {what} is needed"));
+    }
+    let history = HISTORY.get().map_or_else(String::new, |of| of(handle));
+    Error::new(
+        class,
+        format!("{argument}={handle:#x}: not {what}, or already freed{history}"),
+    )
 }

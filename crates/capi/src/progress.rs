@@ -23,14 +23,13 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use farpost_fabric::ArmedWait;
 
-use crate::cx::{self, Cx, ProcessCell};
-use crate::interfaces::Guard;
+use crate::cx::{self, Cx, Guard, ProcessCell};
 use crate::lock;
 
 /// Who wants the thread.
@@ -84,7 +83,7 @@ impl Drop for Shared {
 
 impl Shared {
     fn ring(&self) {
-        ring(self.bell);
+        lock::ring(self.bell);
     }
 
     fn drain(&self) {
@@ -92,12 +91,6 @@ impl Shared {
         // SAFETY: eight bytes to be written to; the descriptor does not block.
         unsafe { libc::read(self.bell, (&raw mut count).cast(), 8) };
     }
-}
-
-fn ring(bell: RawFd) {
-    let one = 1_u64;
-    // SAFETY: eight bytes to be read. A number that is full wakes as well.
-    unsafe { libc::write(bell, (&raw const one).cast(), 8) };
 }
 
 /// What the thread is to do.
@@ -111,22 +104,11 @@ struct Wanted {
 
 static WANTED: ProcessCell<Wanted> = ProcessCell::new();
 
-/// The bell of the thread that runs, for who leaves the library; -1: there is none.
-static BELL: AtomicI32 = AtomicI32::new(-1);
 /// The process that the thread belongs to, 0 before the first; a child that forked off has no thread.
 static OF: AtomicU32 = AtomicU32::new(0);
 /// Forks under way, during which the thread may not be inside, and whether it is.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static INSIDE: AtomicBool = AtomicBool::new(false);
-
-/// From who leaves the library: a call was made.
-#[cold]
-pub(crate) fn tell() {
-    let bell = BELL.load(Ordering::SeqCst);
-    if bell >= 0 {
-        ring(bell);
-    }
-}
 
 fn pid() -> u32 {
     std::process::id()
@@ -177,7 +159,7 @@ pub(crate) fn start(cx: &'static Cx, reason: Reason, near: bool, step: Step) -> 
             .spawn(move || run(&of_thread, tick))
     });
     let handle = made.map_err(|why| failed("making the thread", why))?;
-    BELL.store(bell, Ordering::SeqCst);
+    lock::set_bell(bell);
     *wanted.running.borrow_mut() = Some((shared, handle));
     Ok(())
 }
@@ -204,7 +186,7 @@ fn end(wanted: &Wanted) {
     let Some((shared, handle)) = wanted.running.take() else {
         return;
     };
-    BELL.store(-1, Ordering::SeqCst);
+    lock::set_bell(-1);
     lock::unwatch();
     if OF.load(Ordering::Relaxed) != pid() {
         // A child that forked off: the thread stayed with its parent, and so did its descriptor.
@@ -266,7 +248,7 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn in_child() {
-    BELL.store(-1, Ordering::SeqCst);
+    lock::set_bell(-1);
     lock::unwatch();
     after_fork();
 }

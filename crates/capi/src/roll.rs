@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use farpost_fabric::wait::Pause;
 use farpost_job::Origin;
+use farpost_node::Node;
 use farpost_rollcall::teller::Polls;
 use farpost_rollcall::{Communicator, Noted, Record, Slot, Teller, WaitKind, Want};
 
 use crate::cx::{self, Cx, ProcessCell};
-use crate::entry::NAMES;
 use crate::interfaces;
-use crate::node::Node;
+use crate::lock;
+use crate::names::NAMES;
 
 /// The function that the program has called last, as [`name`] knows it. Written and read inside the library.
 static CURRENT: AtomicU32 = AtomicU32::new(0);
@@ -71,12 +72,12 @@ fn describe(record: &mut Record) {
     }
 }
 
-/// As [`lock::relax`](crate::lock::relax), for the interfaces beside MPI, whose waits are told here.
+/// As [`lock::relax`], for the interfaces beside MPI, whose waits are told here.
 pub(crate) fn relax(pause: Pause) -> bool {
     if pause == Pause::Sleep {
         sleeps();
     }
-    crate::lock::relax(pause)
+    lock::relax(pause)
 }
 
 #[cold]

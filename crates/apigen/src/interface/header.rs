@@ -1,7 +1,5 @@
 //! `farpost/NAME.h`: C99 and C++17.
 
-use std::fmt::Write;
-
 use super::{Interface, Type, TypeKind, Value, ctype};
 
 /// Width of comments.
@@ -22,9 +20,9 @@ pub fn header(of: &Interface) -> String {
         out.push_str(format!(" * {line}").trim_end());
         out.push('\n');
     }
-    text!(out, " */\n#ifndef {guard}\n#define {guard}\n\n");
+    text!(out: " */\n#ifndef {guard}\n#define {guard}\n\n");
     for include in &about.includes {
-        line!(out, "#include <{include}>");
+        line!(out: "#include <{include}>");
     }
     out.push_str("\n#if defined(__cplusplus)\nextern \"C\" {\n#endif\n");
     constants(of, &mut out);
@@ -33,10 +31,10 @@ pub fn header(of: &Interface) -> String {
     types(of, &mut out);
     for v in &of.variable {
         comment(&v.doc, &mut out);
-        line!(out, "extern {};", ctype::declare(&v.ctype, &v.name));
+        line!(out: "extern {};", ctype::declare(&v.ctype, &v.name));
     }
     for group in of.groups() {
-        line!(out, "\n/* ---- {group} ---- */");
+        line!(out: "\n/* ---- {group} ---- */");
         for f in of.function.iter().filter(|f| f.group == group) {
             comment(&notes(f), &mut out);
             let line = format!(
@@ -47,10 +45,7 @@ pub fn header(of: &Interface) -> String {
             out.push_str(&broken(&line));
         }
     }
-    text!(
-        out,
-        "\n#if defined(__cplusplus)\n}}\n#endif\n\n#endif /* {guard} */\n"
-    );
+    text!(out: "\n#if defined(__cplusplus)\n}}\n#endif\n\n#endif /* {guard} */\n");
     out
 }
 
@@ -58,16 +53,16 @@ pub fn header(of: &Interface) -> String {
 fn notes(f: &super::Function) -> String {
     let mut text = f.doc.trim().to_owned();
     if !f.section.is_empty() {
-        text!(text, " ({})", f.section);
+        text!(text: " ({})", f.section);
     }
     for p in f.params.iter().filter(|p| !p.doc.is_empty()) {
-        text!(text, "\n- {}: {}", p.name, p.doc.trim());
+        text!(text: "\n- {}: {}", p.name, p.doc.trim());
     }
     if !f.returns.is_empty() {
-        text!(text, "\nReturns {}", f.returns.trim());
+        text!(text: "\nReturns {}", f.returns.trim());
     }
     for e in &f.errors {
-        text!(text, "\n- {}: {}", e.code, e.when.trim());
+        text!(text: "\n- {}: {}", e.code, e.when.trim());
     }
     text
 }
@@ -81,7 +76,7 @@ fn constants(of: &Interface, out: &mut String) {
                 "int" => v.value.to_string(),
                 c => format!("(({c}){})", v.value),
             };
-            line!(out, "#define {:<36} {value}{}", v.name, aside(v));
+            line!(out: "#define {:<36} {value}{}", v.name, aside(v));
         }
     }
 }
@@ -96,13 +91,12 @@ fn enums(of: &Interface, out: &mut String) {
         });
         for (at, v) in e.values.iter().enumerate() {
             let comma = if at + 1 == e.values.len() { "" } else { "," };
-            line!(out, "    {:<36} = {}{comma}{}", v.name, v.value, aside(v));
+            line!(out: "    {:<36} = {}{comma}{}", v.name, v.value, aside(v));
         }
         match &e.name {
-            Some(name) => writeln!(out, "}} {name};"),
-            None => writeln!(out, "}};"),
-        }
-        .expect("writing to a String");
+            Some(name) => line!(out: "}} {name};"),
+            None => line!(out: "}};"),
+        };
     }
 }
 
@@ -110,7 +104,7 @@ fn aliases(of: &Interface, out: &mut String) {
     for group in &of.alias {
         comment(&group.doc, out);
         for a in &group.names {
-            line!(out, "#define {:<36} {}{}", a.name, a.of, remark(&a.doc));
+            line!(out: "#define {:<36} {}{}", a.name, a.of, remark(&a.doc));
         }
     }
 }
@@ -141,7 +135,7 @@ fn types(of: &Interface, out: &mut String) {
         } else {
             "struct"
         };
-        line!(out, "typedef {word} {0} {0};", t.name);
+        line!(out: "typedef {word} {0} {0};", t.name);
     }
     for t in &of.types {
         comment(&t.doc, out);
@@ -166,15 +160,15 @@ fn types(of: &Interface, out: &mut String) {
                 } else {
                     "struct"
                 };
-                line!(out, "{word} {name} {{");
+                line!(out: "{word} {name} {{");
                 for f in &t.fields {
                     if !f.doc.is_empty() {
                         for line in wrapped(&f.doc, LINE - 7) {
-                            line!(out, "    /* {line} */");
+                            line!(out: "    /* {line} */");
                         }
                     }
                     let array = f.array.map(|n| format!("[{n}]")).unwrap_or_default();
-                    line!(out, "    {}{array};", ctype::declare(&f.ctype, &f.name));
+                    line!(out: "    {}{array};", ctype::declare(&f.ctype, &f.name));
                 }
                 out.push_str("};\n");
             }
@@ -198,7 +192,7 @@ fn comment(text: &str, out: &mut String) {
     if let [line] = &lines[..]
         && line.len() < LINE - 6
     {
-        line!(out, "\n/* {line} */");
+        line!(out: "\n/* {line} */");
         return;
     }
     out.push_str("\n/*\n");

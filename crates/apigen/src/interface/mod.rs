@@ -228,6 +228,21 @@ pub struct Function {
     pub shown: Vec<String>,
     #[serde(default)]
     pub errors: Vec<Failure>,
+    #[serde(default)]
+    pub in_child: InChild,
+}
+
+/// What a call does in a forked child, which is no part of the job.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InChild {
+    /// It ends the child.
+    #[default]
+    Ends,
+    /// Nothing: it gives back what was opened or made.
+    Nothing,
+    /// The interface has an error of its own for a child, which the body finds without touching anything.
+    Answers,
 }
 
 #[derive(Deserialize)]

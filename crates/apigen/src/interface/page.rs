@@ -19,7 +19,7 @@ pub fn page(of: &Interface) -> String {
         out.push_str("\n## What the source leaves open\n\n| Question | Here | Why |\n|---|---|---|\n");
         for c in &of.choice {
             let cells = [&c.open, &c.choice, &c.reason].map(|text| cell(text));
-            line!(out, "| {} |", cells.join(" | "));
+            line!(out: "| {} |", cells.join(" | "));
         }
     }
     let constants = of
@@ -37,18 +37,14 @@ pub fn page(of: &Interface) -> String {
     if !groups.is_empty() {
         out.push_str("\n## Constants\n");
         for (title, doc, group) in groups {
-            text!(out, "\n{} ({title})\n\n", doc.trim());
+            text!(out: "\n{} ({title})\n\n", doc.trim());
             values(group, &mut out);
         }
     }
     for group in &of.alias {
-        text!(
-            out,
-            "\n{} (`#define`)\n\n| Name | Stands for | |\n|---|---|---|\n",
-            group.doc.trim()
-        );
+        text!(out: "\n{} (`#define`)\n\n| Name | Stands for | |\n|---|---|---|\n", group.doc.trim());
         for a in &group.names {
-            line!(out, "| `{}` | `{}` | {} |", a.name, a.of, cell(&a.doc));
+            line!(out: "| `{}` | `{}` | {} |", a.name, a.of, cell(&a.doc));
         }
     }
     if !of.types.is_empty() {
@@ -58,16 +54,11 @@ pub fn page(of: &Interface) -> String {
     if !of.variable.is_empty() {
         out.push_str("\n## Variables\n\n| Variable | |\n|---|---|\n");
         for v in &of.variable {
-            line!(
-                out,
-                "| `{}` | {} |",
-                ctype::declare(&v.ctype, &v.name),
-                cell(&v.doc)
-            );
+            line!(out: "| `{}` | {} |", ctype::declare(&v.ctype, &v.name), cell(&v.doc));
         }
     }
     for group in of.groups() {
-        text!(out, "\n## {group}\n");
+        text!(out: "\n## {group}\n");
         of.function
             .iter()
             .filter(|f| f.group == group)
@@ -85,7 +76,7 @@ fn values(group: &[Value], out: &mut String) {
         } else {
             v.value.to_string()
         };
-        line!(out, "| `{}` | {number} | {} |", v.name, cell(&v.doc));
+        line!(out: "| `{}` | {number} | {} |", v.name, cell(&v.doc));
     }
 }
 
@@ -108,17 +99,12 @@ fn one_type(t: &Type, out: &mut String) {
             )
         }
     };
-    text!(out, "\n### {declaration}\n\n{}\n", t.doc.trim());
+    text!(out: "\n### {declaration}\n\n{}\n", t.doc.trim());
     if !t.fields.is_empty() {
         out.push_str("\n| Field | |\n|---|---|\n");
         for f in &t.fields {
             let array = f.array.map(|n| format!("[{n}]")).unwrap_or_default();
-            line!(
-                out,
-                "| `{}{array}` | {} |",
-                ctype::declare(&f.ctype, &f.name),
-                cell(&f.doc)
-            );
+            line!(out: "| `{}{array}` | {} |", ctype::declare(&f.ctype, &f.name), cell(&f.doc));
         }
     }
     params(&t.params, out);
@@ -128,32 +114,27 @@ fn params(params: &[Param], out: &mut String) {
     if params.iter().any(|p| !p.doc.is_empty()) {
         out.push('\n');
         for p in params {
-            line!(out, "- `{}`: {}", p.name, one_line(&p.doc));
+            line!(out: "- `{}`: {}", p.name, one_line(&p.doc));
         }
     }
 }
 
 fn function(f: &Function, out: &mut String) {
     text!(
-        out,
-        "\n### {}\n\n```c\n{}{};\n```\n\n{}",
-        f.name,
-        ctype::declare(&f.result, &f.name),
-        ctype::list(&f.params),
-        f.doc.trim()
+        out: "\n### {}\n\n```c\n{}{};\n```\n\n{}", f.name, ctype::declare(&f.result, &f.name), ctype::list(&f.params), f.doc.trim()
     );
     if !f.section.is_empty() {
-        text!(out, " ({})", f.section);
+        text!(out: " ({})", f.section);
     }
     out.push('\n');
     params(&f.params, out);
     if !f.returns.is_empty() {
-        text!(out, "\nReturns {}\n", f.returns.trim());
+        text!(out: "\nReturns {}\n", f.returns.trim());
     }
     if !f.errors.is_empty() {
         out.push_str("\n| Error | When |\n|---|---|\n");
         for e in &f.errors {
-            line!(out, "| `{}` | {} |", e.code, cell(&e.when));
+            line!(out: "| `{}` | {} |", e.code, cell(&e.when));
         }
     }
 }

@@ -1,32 +1,21 @@
 //! The Rust side of a table: constants, `#[repr(C)]` types, exported data and entry points.
 
-use std::fmt::Write;
-
 use super::{Function, Interface, Param, TypeKind, Value, ctype};
 
-/// Modules `NAME` (types and constants) and `NAME_entry` (exported functions) of all interfaces, and `LAYOUT`: what
-/// the C compiler must agree with.
+/// Modules `NAME` of all interfaces: types, constants, exported data, and `LAYOUT`, what the C compiler must agree with.
 ///
 /// # Panics
 /// If a table was not checked.
 pub fn source(all: &[Interface]) -> String {
     let mut out = String::new();
-    for (number, of) in all.iter().enumerate() {
+    for of in all {
         let About { name, title } = About::of(of);
-        line!(
-            out,
-            "/// {title}: types, constants and exported data.\npub mod {name} {{"
-        );
+        line!(out: "/// {title}: types, constants and exported data.\npub mod {name} {{");
         constants(of, &mut out);
         types(of, &mut out);
         variables(of, &mut out);
         layout(of, &mut out);
         argument_structures(of, &mut out);
-        line!(
-            out,
-            "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
-        );
-        entries(of, number, &mut out);
         out.push_str("}\n");
     }
     let each: Vec<String> = all
@@ -34,9 +23,7 @@ pub fn source(all: &[Interface]) -> String {
         .map(|of| format!("({0:?}, {0}::LAYOUT)", of.interface.name))
         .collect();
     line!(
-        out,
-        "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];",
-        each.join(", ")
+        out: "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];", each.join(", ")
     );
     let names: Vec<String> = all
         .iter()
@@ -46,10 +33,23 @@ pub fn source(all: &[Interface]) -> String {
         })
         .collect();
     line!(
-        out,
-        "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];",
-        names.join(", ")
+        out: "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];", names.join(", ")
     );
+    out
+}
+
+/// Modules `NAME` of the exported functions of all interfaces.
+///
+/// # Panics
+/// If a table was not checked.
+pub fn entry_points(all: &[Interface]) -> String {
+    let mut out = String::new();
+    for (number, of) in all.iter().enumerate() {
+        let About { name, title } = About::of(of);
+        line!(out: "/// {title}.\nmod {name} {{\n    use crate::interfaces::{name}::*;");
+        entries(of, number, &mut out);
+        out.push_str("}\n");
+    }
     out
 }
 
@@ -69,12 +69,7 @@ impl<'a> About<'a> {
 
 fn value(v: &Value, ty: &str, out: &mut String) {
     let doc = v.doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    line!(
-        out,
-        "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};",
-        v.name,
-        v.value
-    );
+    line!(out: "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};", v.name, v.value);
 }
 
 /// The Rust type of an enumeration, as GCC and Clang choose it.
@@ -94,12 +89,7 @@ fn constants(of: &Interface, out: &mut String) {
     for e in &of.enums {
         let ty = match &e.name {
             Some(name) => {
-                line!(
-                    out,
-                    "    #[doc = {:?}]\n    pub type {name} = {};",
-                    e.doc,
-                    of_enum(&e.values)
-                );
+                line!(out: "    #[doc = {:?}]\n    pub type {name} = {};", e.doc, of_enum(&e.values));
                 name.as_str()
             }
             None => "core::ffi::c_int",
@@ -111,20 +101,15 @@ fn constants(of: &Interface, out: &mut String) {
 fn types(of: &Interface, out: &mut String) {
     for t in &of.types {
         let (name, doc) = (&t.name, &t.doc);
-        line!(out, "    #[doc = {doc:?}]");
+        line!(out: "    #[doc = {doc:?}]");
         match t.kind {
-            TypeKind::Opaque => writeln!(
-                out,
-                "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
+            TypeKind::Opaque => line!(
+                out: "    #[repr(C)]\n    pub struct {name} {{\n        hidden: [u8; 0],\n    }}"
             ),
-            TypeKind::Handle => writeln!(out, "    pub type {name} = *mut core::ffi::c_void;"),
+            TypeKind::Handle => line!(out: "    pub type {name} = *mut core::ffi::c_void;"),
             TypeKind::Alias => {
                 let c = t.of.as_deref().expect("checked");
-                writeln!(
-                    out,
-                    "    pub type {name} = {};",
-                    ctype::rust(of, c).expect("checked")
-                )
+                line!(out: "    pub type {name} = {};", ctype::rust(of, c).expect("checked"))
             }
             TypeKind::Struct | TypeKind::Union => {
                 let word = if t.kind == TypeKind::Union {
@@ -145,9 +130,8 @@ fn types(of: &Interface, out: &mut String) {
                         )
                     })
                     .collect();
-                writeln!(
-                    out,
-                    "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
+                line!(
+                    out: "    #[repr(C)]\n    #[derive(Clone, Copy)]\n    pub {word} {name} {{\n{fields}    }}"
                 )
             }
             TypeKind::Function | TypeKind::Callback => {
@@ -157,14 +141,9 @@ fn types(of: &Interface, out: &mut String) {
                     .iter()
                     .map(|p| ctype::param(of, p).expect("checked"))
                     .collect();
-                writeln!(
-                    out,
-                    "    pub type {name} = unsafe extern \"C\" fn({}){result};",
-                    params.join(", ")
-                )
+                line!(out: "    pub type {name} = unsafe extern \"C\" fn({}){result};", params.join(", "))
             }
-        }
-        .expect("String");
+        };
     }
 }
 
@@ -172,10 +151,7 @@ fn variables(of: &Interface, out: &mut String) {
     for v in &of.variable {
         let ty = ctype::rust(of, &v.ctype).expect("checked");
         line!(
-            out,
-            "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();",
-            v.doc,
-            v.name
+            out: "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();", v.doc, v.name
         );
     }
 }
@@ -183,7 +159,7 @@ fn variables(of: &Interface, out: &mut String) {
 fn layout(of: &Interface, out: &mut String) {
     out.push_str("    pub static LAYOUT: &[(&str, i64)] = &[\n");
     let mut line = |c: String, rust: String| {
-        line!(out, "        ({c:?}, ({rust}) as i64),");
+        line!(out: "        ({c:?}, ({rust}) as i64),");
     };
     let groups = of
         .constant
@@ -257,9 +233,7 @@ fn argument_structures(of: &Interface, out: &mut String) {
         let field = |p: &Param| format!("        pub {}: {},\n", ident(&p.name), argument(of, p));
         let fields: String = f.params.iter().map(field).collect();
         line!(
-            out,
-            "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}",
-            f.name
+            out: "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}", f.name
         );
     }
     out.push_str("    }\n");
@@ -308,14 +282,9 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
         let params: Vec<String> = f.params.iter().map(param).collect();
         let result = ctype::result(of, &f.result).expect("checked");
         line!(
-            out,
-            "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
-             crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
-             crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}",
-            f.name,
-            params.join(", "),
-            body_call(of, f),
-            shown(of, f)
+            out: "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
+             super::enter(\"{0}\", ({interface}, {number}), super::InChild::{4:?}, #[inline(always)] |cx| unsafe {{\n            \
+             crate::interfaces::Answer::told({2}, cx, \"{0}\", || {3})\n        }})\n    }}", f.name, params.join(", "), body_call(of, f), shown(of, f), f.in_child
         );
     }
 }

@@ -4,7 +4,11 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::cx::{CommRef, GroupRef, InfoRef, OpRef, TypeRef};
+use farpost_mpi::buffer::{RecvBuf, SendBuf};
+
+use super::blocks::{Each, One, Typed};
+use crate::cx::{CommRef, GroupRef, OpRef, TypeRef};
+use crate::objects::InfoRef;
 use crate::{abi, args};
 
 include!(concat!(env!("OUT_DIR"), "/arg.rs"));

@@ -10,7 +10,6 @@ use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind};
 
 use super::arg;
 use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
-use crate::args::InOut;
 use crate::cx::Cx;
 use crate::roll::outside;
 
@@ -70,52 +69,31 @@ fn create(cx: &Cx, kind: ObjectKind, copy: usize, delete: usize, extra_state: *m
     cx.objects.keyvals.create(kind, copy, delete)
 }
 
-fn free(cx: &Cx, kind: ObjectKind, keyval: InOut<c_int>) -> Result<()> {
-    cx.objects.keyvals.free(kind, keyval.get())?;
-    keyval.set(abi::MPI_KEYVAL_INVALID);
-    Ok(())
-}
-
 pub(crate) fn mpi_comm_create_keyval(cx: &Cx, a: arg::CommCreateKeyval) -> Result<c_int> {
-    create(
-        cx,
-        ObjectKind::Comm,
-        a.comm_copy_attr_fn,
-        a.comm_delete_attr_fn,
-        a.extra_state,
-    )
+    let (copy, delete) = (a.comm_copy_attr_fn, a.comm_delete_attr_fn);
+    create(cx, ObjectKind::Comm, copy, delete, a.extra_state)
 }
 
 pub(crate) fn mpi_type_create_keyval(cx: &Cx, a: arg::TypeCreateKeyval) -> Result<c_int> {
-    create(
-        cx,
-        ObjectKind::Type,
-        a.type_copy_attr_fn,
-        a.type_delete_attr_fn,
-        a.extra_state,
-    )
+    let (copy, delete) = (a.type_copy_attr_fn, a.type_delete_attr_fn);
+    create(cx, ObjectKind::Type, copy, delete, a.extra_state)
 }
 
 pub(crate) fn mpi_win_create_keyval(cx: &Cx, a: arg::WinCreateKeyval) -> Result<c_int> {
-    create(
-        cx,
-        ObjectKind::Win,
-        a.win_copy_attr_fn,
-        a.win_delete_attr_fn,
-        a.extra_state,
-    )
+    let (copy, delete) = (a.win_copy_attr_fn, a.win_delete_attr_fn);
+    create(cx, ObjectKind::Win, copy, delete, a.extra_state)
 }
 
 pub(crate) fn mpi_comm_free_keyval(cx: &Cx, a: arg::CommFreeKeyval) -> Result<()> {
-    free(cx, ObjectKind::Comm, a.comm_keyval)
+    cx.objects.keyvals.free(ObjectKind::Comm, a.comm_keyval)
 }
 
 pub(crate) fn mpi_type_free_keyval(cx: &Cx, a: arg::TypeFreeKeyval) -> Result<()> {
-    free(cx, ObjectKind::Type, a.type_keyval)
+    cx.objects.keyvals.free(ObjectKind::Type, a.type_keyval)
 }
 
 pub(crate) fn mpi_win_free_keyval(cx: &Cx, a: arg::WinFreeKeyval) -> Result<()> {
-    free(cx, ObjectKind::Win, a.win_keyval)
+    cx.objects.keyvals.free(ObjectKind::Win, a.win_keyval)
 }
 
 pub(crate) fn mpi_type_set_attr(cx: &Cx, a: arg::TypeSetAttr) -> Result<()> {
@@ -125,14 +103,10 @@ pub(crate) fn mpi_type_set_attr(cx: &Cx, a: arg::TypeSetAttr) -> Result<()> {
         .set(a.datatype.handle(), &keyval, a.attribute_val as usize)
 }
 
-pub(crate) fn mpi_type_get_attr(cx: &Cx, a: arg::TypeGetAttr) -> Result<()> {
+pub(crate) fn mpi_type_get_attr(cx: &Cx, a: arg::TypeGetAttr) -> Result<Option<*mut c_void>> {
     let keyval = cx.objects.keyvals.find(ObjectKind::Type, a.type_keyval)?;
     let found = a.datatype.attributes().get(&keyval);
-    if let Some(found) = found {
-        a.attribute_val.set(found as *mut c_void);
-    }
-    a.flag.set(c_int::from(found.is_some()));
-    Ok(())
+    Ok(found.map(|found| found as *mut c_void))
 }
 
 pub(crate) fn mpi_type_delete_attr(cx: &Cx, a: arg::TypeDeleteAttr) -> Result<()> {
@@ -149,14 +123,11 @@ pub(crate) fn mpi_type_dup(cx: &Cx, a: arg::TypeDup) -> Result<usize> {
 }
 
 pub(crate) fn mpi_type_free(cx: &Cx, a: arg::TypeFree) -> Result<()> {
-    let handle = a.datatype.get();
-    let object = cx.datatype("datatype", handle)?;
+    let object = cx.datatype("datatype", a.datatype)?;
     if !object.is_predefined() {
-        object.attributes().delete_all(handle)?;
+        object.attributes().delete_all(a.datatype)?;
     }
-    cx.objects.types.borrow_mut().free(handle)?;
-    a.datatype.set(abi::MPI_DATATYPE_NULL);
-    Ok(())
+    cx.objects.types.borrow_mut().free(a.datatype).map(drop)
 }
 
 pub(crate) fn mpi_comm_set_attr(cx: &Cx, a: arg::CommSetAttr) -> Result<()> {
@@ -167,27 +138,15 @@ pub(crate) fn mpi_comm_set_attr(cx: &Cx, a: arg::CommSetAttr) -> Result<()> {
 }
 
 /// The value of a predefined key is the address of an int, that of another what the program stored.
-pub(crate) fn mpi_comm_get_attr(cx: &Cx, a: arg::CommGetAttr) -> Result<()> {
-    let keyval = a.comm_keyval;
-    let found = match CommKey::of(keyval) {
-        Some(CommKey::LastUsedCode) => {
-            cx.attributes()
-                .set(CommKey::LastUsedCode, Some(cx.objects.codes.last_used()));
-            cx.attributes()
-                .cell(CommKey::LastUsedCode)
-                .map(|cell| cell.as_ptr().cast())
-        }
-        Some(key) => cx.attributes().cell(key).map(|cell| cell.as_ptr().cast()),
-        None => {
-            let keyval = cx.objects.keyvals.find(ObjectKind::Comm, keyval)?;
-            a.comm.attrs.get(&keyval).map(|found| found as *mut c_void)
-        }
+pub(crate) fn mpi_comm_get_attr(cx: &Cx, a: arg::CommGetAttr) -> Result<Option<*mut c_void>> {
+    let Some(key) = CommKey::of(a.comm_keyval) else {
+        let keyval = cx.objects.keyvals.find(ObjectKind::Comm, a.comm_keyval)?;
+        return Ok(a.comm.attrs.get(&keyval).map(|found| found as *mut c_void));
     };
-    if let Some(found) = found {
-        a.attribute_val.set(found);
+    if let CommKey::LastUsedCode = key {
+        cx.attributes().set(key, Some(cx.objects.codes.last_used()));
     }
-    a.flag.set(c_int::from(found.is_some()));
-    Ok(())
+    Ok(cx.attributes().cell(key).map(|cell| cell.as_ptr().cast()))
 }
 
 pub(crate) fn mpi_comm_delete_attr(cx: &Cx, a: arg::CommDeleteAttr) -> Result<()> {

@@ -21,6 +21,17 @@ pub(crate) enum Sender<'a> {
     Matched,
 }
 
+/// How a collective is called for.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// It is over when the call returns.
+    Run,
+    /// It is under way then.
+    Start,
+    /// It can be started.
+    Persistent,
+}
+
 /// Whether buffers and operations of a call are looked at.
 pub(crate) trait Checking: Copy {
     /// What is noted of buffers.
@@ -65,27 +76,12 @@ pub(crate) trait Checking: Copy {
     /// A persistent request was made.
     fn persistent(self, noted: Self::Noted, handle: usize);
 
-    /// Run a collective to its end.
-    fn run_collective(
+    /// Run, start or make a collective: its request, or 0.
+    fn collective(
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<()>;
-
-    /// Start a collective: its request.
-    fn start_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<usize>;
-
-    /// Make a persistent collective: its request.
-    fn persistent_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
+        form: Form,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<usize>;
 }
@@ -137,32 +133,18 @@ impl Checking for Unchecked {
     fn persistent(self, (): (), _: usize) {}
 
     #[inline(always)]
-    fn run_collective(
+    fn collective(
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<()> {
-        made()?.run(cx, comm)
-    }
-
-    #[inline(always)]
-    fn start_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
+        form: Form,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<usize> {
-        made()?.start(cx, comm)
-    }
-
-    #[inline(always)]
-    fn persistent_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<usize> {
-        made()?.persistent(cx, comm)
+        let made = made()?;
+        match form {
+            Form::Run => made.run(cx, comm).map(|()| 0),
+            Form::Start => made.start(cx, comm),
+            Form::Persistent => made.persistent(cx, comm),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Collective communication (MPI-5.0 chapter 6): the arguments of each operation are checked once, whether it runs blocking,
+//! Collective communication (MPI-5.0 chapter 6, section 8.6): the arguments of each operation are checked once, whether it runs blocking,
 //! nonblocking or persistent, plain, with counts (v) or with datatypes (w) of each rank.
 
 use core::ffi::c_int;
@@ -7,11 +7,11 @@ use farpost_mpi::Result;
 use farpost_mpi::coll::Block;
 
 use super::arg;
-use super::blocks::{Each, One, Side, Typed, apart_from_row, in_place, role, whole};
+use super::blocks::{One, Side, apart, apart_from_row, in_place, role, whole};
 use super::forms::Collective;
 use crate::cx::{CommRef, Cx};
 
-pub(crate) unsafe fn mpi_barrier(_: &Cx, _: arg::Barrier) -> Result<Collective> {
+pub(crate) fn mpi_barrier(_: &Cx, _: arg::Barrier) -> Result<Collective> {
     Ok(Collective::Barrier)
 }
 
@@ -96,64 +96,73 @@ unsafe fn exchange<S: Side>(cx: &Cx, comm: &CommRef, send: S, recv: S) -> Result
     Ok(Collective::Alltoall { send, recv })
 }
 
-pub(crate) unsafe fn mpi_gather(cx: &Cx, a: arg::Gather) -> Result<Collective> {
-    let send = One(a.sendbuf, a.sendcount, a.sendtype);
-    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
+/// A collective in which all neighbours get one block of each. `look`: at whether the first blocks are the same memory.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn all_neighbors(
+    cx: &Cx,
+    comm: &CommRef,
+    send: One,
+    recv: impl Side,
+    look: bool,
+) -> Result<Collective> {
+    let around = comm.neighbors()?;
+    let (from, to) = (around.indegree(), around.outdegree());
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, a.comm, a.root, true, send, recv) }
+    let (send, recv) = unsafe { (send.block(cx, "send")?, recv.blocks(cx, "recv", from)?) };
+    if look && from > 0 && to > 0 {
+        apart(&send, &recv.get(0))?;
+    }
+    Ok(Collective::NeighborAllgather { around, send, recv })
 }
 
-pub(crate) unsafe fn mpi_gatherv(cx: &Cx, a: arg::Gatherv) -> Result<Collective> {
-    let recv = Each(a.recvbuf, a.recvcounts, a.displs, a.recvtype);
-    let send = One(a.sendbuf, a.sendcount, a.sendtype);
+/// As [`all_neighbors`], another block of each.
+///
+/// # Safety
+/// As [`Block::new`].
+unsafe fn each_neighbor<S: Side>(
+    cx: &Cx,
+    comm: &CommRef,
+    send: S,
+    recv: S,
+    look: bool,
+) -> Result<Collective> {
+    let around = comm.neighbors()?;
+    let (from, to) = (around.indegree(), around.outdegree());
     // SAFETY: the caller's promise.
-    unsafe { rooted(cx, a.comm, a.root, true, send, recv) }
+    let (send, recv) = unsafe { (send.blocks(cx, "send", to)?, recv.blocks(cx, "recv", from)?) };
+    if look && from > 0 && to > 0 {
+        apart(&send.get(0), &recv.get(0))?;
+    }
+    Ok(Collective::NeighborAlltoall { around, send, recv })
 }
 
-pub(crate) unsafe fn mpi_scatter(cx: &Cx, a: arg::Scatter) -> Result<Collective> {
-    let send = One(a.sendbuf, a.sendcount, a.sendtype);
-    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { rooted(cx, a.comm, a.root, false, recv, send) }
+/// Bodies of one expression.
+macro_rules! collectives {
+    ($($name:ident: $Args:ident, |$cx:pat_param, $a:ident| $made:expr;)*) => {$(
+        pub(crate) unsafe fn $name($cx: &Cx, $a: arg::$Args) -> Result<Collective> {
+            // SAFETY: by the contract of the C function.
+            unsafe { $made }
+        }
+    )*};
 }
 
-pub(crate) unsafe fn mpi_scatterv(cx: &Cx, a: arg::Scatterv) -> Result<Collective> {
-    let send = Each(a.sendbuf, a.sendcounts, a.displs, a.sendtype);
-    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { rooted(cx, a.comm, a.root, false, recv, send) }
-}
+pub(super) use collectives;
 
-pub(crate) unsafe fn mpi_allgather(cx: &Cx, a: arg::Allgather) -> Result<Collective> {
-    let send = One(a.sendbuf, a.sendcount, a.sendtype);
-    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { one_to_all(cx, a.comm, send, recv) }
-}
-
-pub(crate) unsafe fn mpi_allgatherv(cx: &Cx, a: arg::Allgatherv) -> Result<Collective> {
-    let recv = Each(a.recvbuf, a.recvcounts, a.displs, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { one_to_all(cx, a.comm, One(a.sendbuf, a.sendcount, a.sendtype), recv) }
-}
-
-pub(crate) unsafe fn mpi_alltoall(cx: &Cx, a: arg::Alltoall) -> Result<Collective> {
-    let send = One(a.sendbuf, a.sendcount, a.sendtype);
-    let recv = One(a.recvbuf, a.recvcount, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { exchange(cx, a.comm, send, recv) }
-}
-
-pub(crate) unsafe fn mpi_alltoallv(cx: &Cx, a: arg::Alltoallv) -> Result<Collective> {
-    let send = Each(a.sendbuf, a.sendcounts, a.sdispls, a.sendtype);
-    let recv = Each(a.recvbuf, a.recvcounts, a.rdispls, a.recvtype);
-    // SAFETY: the caller's promise.
-    unsafe { exchange(cx, a.comm, send, recv) }
-}
-
-pub(crate) unsafe fn mpi_alltoallw(cx: &Cx, a: arg::Alltoallw) -> Result<Collective> {
-    let send = Typed(a.sendbuf, a.sendcounts, a.sdispls, a.sendtypes);
-    let recv = Typed(a.recvbuf, a.recvcounts, a.rdispls, a.recvtypes);
-    // SAFETY: the caller's promise.
-    unsafe { exchange(cx, a.comm, send, recv) }
+collectives! {
+    mpi_gather: Gather, |cx, a| rooted(cx, a.comm, a.root, true, a.send, a.recv);
+    mpi_gatherv: Gatherv, |cx, a| rooted(cx, a.comm, a.root, true, a.send, a.recv);
+    mpi_scatter: Scatter, |cx, a| rooted(cx, a.comm, a.root, false, a.recv, a.send);
+    mpi_scatterv: Scatterv, |cx, a| rooted(cx, a.comm, a.root, false, a.recv, a.send);
+    mpi_allgather: Allgather, |cx, a| one_to_all(cx, a.comm, a.send, a.recv);
+    mpi_allgatherv: Allgatherv, |cx, a| one_to_all(cx, a.comm, a.send, a.recv);
+    mpi_alltoall: Alltoall, |cx, a| exchange(cx, a.comm, a.send, a.recv);
+    mpi_alltoallv: Alltoallv, |cx, a| exchange(cx, a.comm, a.send, a.recv);
+    mpi_alltoallw: Alltoallw, |cx, a| exchange(cx, a.comm, a.send, a.recv);
+    mpi_neighbor_allgather: NeighborAllgather, |cx, a| all_neighbors(cx, a.comm, a.send, a.recv, true);
+    mpi_neighbor_allgatherv: NeighborAllgatherv, |cx, a| all_neighbors(cx, a.comm, a.send, a.recv, false);
+    mpi_neighbor_alltoall: NeighborAlltoall, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, false);
+    mpi_neighbor_alltoallv: NeighborAlltoallv, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, true);
+    mpi_neighbor_alltoallw: NeighborAlltoallw, |cx, a| each_neighbor(cx, a.comm, a.send, a.recv, false);
 }

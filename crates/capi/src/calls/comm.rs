@@ -20,28 +20,17 @@ pub(crate) fn mpi_comm_dup(cx: &Cx, a: arg::CommDup) -> Result<usize> {
 }
 
 pub(crate) fn mpi_comm_dup_with_info(cx: &Cx, a: arg::CommDupWithInfo) -> Result<usize> {
-    let info = a.info;
-    let hints = info.map(|info| info.borrow().clone());
+    let hints = a.info.map(|info| info.borrow().clone());
     Ok(put(Some(cx.world().comm_dup(a.comm, hints.as_ref())?)))
 }
 
-pub(crate) fn mpi_comm_idup(cx: &Cx, a: arg::CommIdup) -> Result<()> {
-    let with_info = arg::CommIdupWithInfo {
-        comm: a.comm,
-        info: None,
-        newcomm: a.newcomm,
-        request: a.request,
-    };
-    mpi_comm_idup_with_info(cx, with_info)
+pub(crate) fn mpi_comm_idup(cx: &Cx, a: arg::CommIdup) -> Result<(usize, usize)> {
+    cx.world().comm_idup(a.comm, None)
 }
 
-pub(crate) fn mpi_comm_idup_with_info(cx: &Cx, a: arg::CommIdupWithInfo) -> Result<()> {
-    let info = a.info;
-    let hints = info.map(|info| info.borrow().clone());
-    let (new, under_way) = cx.world().comm_idup(a.comm, hints.as_ref())?;
-    a.newcomm.set(new);
-    a.request.set(under_way);
-    Ok(())
+pub(crate) fn mpi_comm_idup_with_info(cx: &Cx, a: arg::CommIdupWithInfo) -> Result<(usize, usize)> {
+    let hints = a.info.map(|info| info.borrow().clone());
+    cx.world().comm_idup(a.comm, hints.as_ref())
 }
 
 pub(crate) fn mpi_comm_split(cx: &Cx, a: arg::CommSplit) -> Result<usize> {
@@ -49,11 +38,10 @@ pub(crate) fn mpi_comm_split(cx: &Cx, a: arg::CommSplit) -> Result<usize> {
 }
 
 pub(crate) fn mpi_comm_split_type(cx: &Cx, a: arg::CommSplitType) -> Result<usize> {
-    let info = a.info;
     let kind = SplitType::from_abi(a.split_type)?;
-    let hints = info.as_ref().map(|info| info.borrow().clone());
+    let hints = a.info.as_ref().map(|info| info.borrow().clone());
     let new = cx.world().comm_split_type(a.comm, kind, a.key, hints.as_ref())?;
-    if let (Some(info), Some(_), Some(SplitType::HwUnguided)) = (info, &new, kind) {
+    if let (Some(info), Some(_), Some(SplitType::HwUnguided)) = (a.info, &new, kind) {
         // The program is told what the split was by.
         info.borrow_mut()
             .set(RESOURCE_KEY.as_bytes(), SHARED_MEMORY.as_bytes())?;
@@ -70,22 +58,15 @@ pub(crate) fn mpi_comm_create_group(cx: &Cx, a: arg::CommCreateGroup) -> Result<
 }
 
 pub(crate) fn mpi_comm_free(cx: &Cx, a: arg::CommFree) -> Result<()> {
-    let object = cx.comm("comm", a.comm.get())?;
-    cx.world().comm_free(&object)?;
-    a.comm.set(abi::MPI_COMM_NULL);
-    Ok(())
+    cx.world().comm_free(&cx.comm("comm", a.comm)?)
 }
 
 pub(crate) fn mpi_comm_disconnect(cx: &Cx, a: arg::CommDisconnect) -> Result<()> {
-    let object = cx.comm("comm", a.comm.get())?;
-    cx.world().comm_disconnect(&object)?;
-    a.comm.set(abi::MPI_COMM_NULL);
-    Ok(())
+    cx.world().comm_disconnect(&cx.comm("comm", a.comm)?)
 }
 
 pub(crate) fn mpi_comm_set_info(_: &Cx, a: arg::CommSetInfo) -> Result<()> {
-    let info = a.info;
-    if let Some(info) = info {
+    if let Some(info) = a.info {
         a.comm.set_info(&info.borrow());
     }
     Ok(())

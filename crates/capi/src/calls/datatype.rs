@@ -8,33 +8,24 @@ use crate::abi;
 use crate::cx::Cx;
 
 /// The handle of a constructor's result.
-fn made(cx: &Cx, datatype: Datatype, large: bool) -> Result<usize> {
-    let datatype = if large {
-        datatype.via_large_count()
-    } else {
-        datatype
-    };
-    cx.objects.types.borrow_mut().insert(datatype)
+fn made(cx: &Cx, large: bool, new: Result<Datatype>) -> Result<usize> {
+    let new = if large { new?.via_large_count() } else { new? };
+    cx.objects.types.borrow_mut().insert(new)
 }
 
 pub(crate) fn mpi_type_contiguous(cx: &Cx, a: arg::TypeContiguous) -> Result<usize> {
-    made(cx, Datatype::contiguous(a.count, a.oldtype)?, a.large)
+    let new = Datatype::contiguous(a.count, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_vector(cx: &Cx, a: arg::TypeVector) -> Result<usize> {
-    made(
-        cx,
-        Datatype::vector(a.count, a.blocklength, a.stride, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::vector(a.count, a.blocklength, a.stride, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_hvector(cx: &Cx, a: arg::TypeCreateHvector) -> Result<usize> {
-    made(
-        cx,
-        Datatype::hvector(a.count, a.blocklength, a.stride, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::hvector(a.count, a.blocklength, a.stride, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_indexed(cx: &Cx, a: arg::TypeIndexed) -> Result<usize> {
@@ -42,33 +33,25 @@ pub(crate) fn mpi_type_indexed(cx: &Cx, a: arg::TypeIndexed) -> Result<usize> {
         a.array_of_blocklengths.get(a.count as usize)?,
         a.array_of_displacements.get(a.count as usize)?,
     );
-    made(cx, Datatype::indexed(&blocks, &disps, a.oldtype)?, a.large)
+    let new = Datatype::indexed(&blocks, &disps, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_hindexed(cx: &Cx, a: arg::TypeCreateHindexed) -> Result<usize> {
     let blocks = a.array_of_blocklengths.get(a.count as usize)?;
-    made(
-        cx,
-        Datatype::hindexed(&blocks, a.array_of_displacements, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::hindexed(&blocks, a.array_of_displacements, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_indexed_block(cx: &Cx, a: arg::TypeCreateIndexedBlock) -> Result<usize> {
     let disps = a.array_of_displacements.get(a.count as usize)?;
-    made(
-        cx,
-        Datatype::indexed_block(a.blocklength, &disps, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::indexed_block(a.blocklength, &disps, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_hindexed_block(cx: &Cx, a: arg::TypeCreateHindexedBlock) -> Result<usize> {
-    made(
-        cx,
-        Datatype::hindexed_block(a.blocklength, a.array_of_displacements, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::hindexed_block(a.blocklength, a.array_of_displacements, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_struct(cx: &Cx, a: arg::TypeCreateStruct) -> Result<usize> {
@@ -78,28 +61,22 @@ pub(crate) fn mpi_type_create_struct(cx: &Cx, a: arg::TypeCreateStruct) -> Resul
         .iter()
         .map(|h| cx.datatype("array_of_types", *h))
         .collect::<Result<Vec<_>>>()?;
-    made(
-        cx,
-        Datatype::structure(&blocks, a.array_of_displacements, &types)?,
-        a.large,
-    )
+    let new = Datatype::structure(&blocks, a.array_of_displacements, &types);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_subarray(cx: &Cx, a: arg::TypeCreateSubarray) -> Result<usize> {
     let (sizes, subsizes, starts) = (a.array_of_sizes, a.array_of_subsizes, a.array_of_starts);
     let n = a.ndims as usize;
     let (sizes, subsizes, starts) = (sizes.get(n)?, subsizes.get(n)?, starts.get(n)?);
-    made(
-        cx,
-        Datatype::subarray(&sizes, &subsizes, &starts, a.order, a.oldtype)?,
-        a.large,
-    )
+    let new = Datatype::subarray(&sizes, &subsizes, &starts, a.order, a.oldtype);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_darray(cx: &Cx, a: arg::TypeCreateDarray) -> Result<usize> {
     let gsizes = a.array_of_gsizes;
     let gsizes = gsizes.get(a.ndims as usize)?;
-    let datatype = Datatype::darray(
+    let new = Datatype::darray(
         a.size,
         a.rank,
         &gsizes,
@@ -108,12 +85,13 @@ pub(crate) fn mpi_type_create_darray(cx: &Cx, a: arg::TypeCreateDarray) -> Resul
         a.array_of_psizes,
         a.order,
         a.oldtype,
-    )?;
-    made(cx, datatype, a.large)
+    );
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_resized(cx: &Cx, a: arg::TypeCreateResized) -> Result<usize> {
-    made(cx, Datatype::resized(a.oldtype, a.lb, a.extent)?, a.large)
+    let new = Datatype::resized(a.oldtype, a.lb, a.extent);
+    made(cx, a.large, new)
 }
 
 pub(crate) fn mpi_type_create_f90_real(cx: &Cx, a: arg::TypeCreateF90Real) -> Result<usize> {
@@ -156,16 +134,12 @@ pub(crate) fn mpi_type_size_x(_: &Cx, a: arg::TypeSizeX) -> Result<i64> {
     Ok(i64::try_from(a.datatype.size()).unwrap_or(abi::MPI_UNDEFINED.into()))
 }
 
-pub(crate) fn mpi_type_get_extent(_: &Cx, a: arg::TypeGetExtent) -> Result<()> {
-    a.lb.set(a.datatype.lb());
-    a.extent.set(a.datatype.extent());
-    Ok(())
+pub(crate) fn mpi_type_get_extent(_: &Cx, a: arg::TypeGetExtent) -> Result<(i64, i64)> {
+    Ok((a.datatype.lb(), a.datatype.extent()))
 }
 
-pub(crate) fn mpi_type_get_true_extent(_: &Cx, a: arg::TypeGetTrueExtent) -> Result<()> {
-    a.true_lb.set(a.datatype.true_lb());
-    a.true_extent.set(a.datatype.true_extent());
-    Ok(())
+pub(crate) fn mpi_type_get_true_extent(_: &Cx, a: arg::TypeGetTrueExtent) -> Result<(i64, i64)> {
+    Ok((a.datatype.true_lb(), a.datatype.true_extent()))
 }
 
 pub(crate) fn mpi_type_get_envelope(_: &Cx, a: arg::TypeGetEnvelope) -> Result<()> {

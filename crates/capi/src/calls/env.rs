@@ -1,6 +1,6 @@
-//! Environment: versions, addresses (MPI-5.0 chapters 9 and 20).
+//! Environment: versions, addresses, stages, threads, clocks (MPI-5.0 chapters 9, 11 and 20).
 //!
-//! Requirements of MPI-5.0 sections 9.1.1, 9.6.
+//! Requirements of MPI-5.0 sections 9.1.1, 9.6, 11.2.1.
 
 use core::ffi::c_int;
 
@@ -10,18 +10,15 @@ use farpost_mpi::{Error, Result, error, fail};
 use super::arg;
 use crate::abi;
 use crate::args::{self};
-use crate::cx::Cx;
+use crate::cx::{Cx, comm_name};
+use crate::process::Stage;
 
-pub(crate) fn mpi_get_version(_: &Cx, a: arg::GetVersion) -> Result<()> {
-    a.version.set(abi::MPI_VERSION);
-    a.subversion.set(abi::MPI_SUBVERSION);
-    Ok(())
+pub(crate) fn mpi_get_version(_: &Cx) -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_VERSION, abi::MPI_SUBVERSION))
 }
 
-pub(crate) fn mpi_abi_get_version(_: &Cx, a: arg::AbiGetVersion) -> Result<()> {
-    a.abi_major.set(abi::MPI_ABI_VERSION);
-    a.abi_minor.set(abi::MPI_ABI_SUBVERSION);
-    Ok(())
+pub(crate) fn mpi_abi_get_version(_: &Cx) -> Result<(c_int, c_int)> {
+    Ok((abi::MPI_ABI_VERSION, abi::MPI_ABI_SUBVERSION))
 }
 
 pub(crate) fn mpi_get_library_version(_: &Cx, a: arg::GetLibraryVersion) -> Result<()> {
@@ -122,4 +119,55 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(cx: &Cx, a: arg::AbiGetFortran
     }
     a.is_set.set(c_int::from(known.is_some()));
     Ok(())
+}
+
+pub(crate) fn mpi_initialized(cx: &Cx) -> Result<bool> {
+    Ok(cx.life.stage.get() != Stage::Before)
+}
+
+pub(crate) fn mpi_finalized(cx: &Cx) -> Result<bool> {
+    Ok(matches!(cx.life.stage.get(), Stage::After | Stage::Forked))
+}
+
+pub(crate) fn mpi_query_thread(cx: &Cx) -> Result<c_int> {
+    Ok(cx.life.provided.get())
+}
+
+pub(crate) fn mpi_is_thread_main(cx: &Cx) -> Result<bool> {
+    Ok(cx.life.is_main_thread())
+}
+
+pub(crate) fn mpi_abort(cx: &Cx, a: arg::Abort) -> Result<()> {
+    let errorcode = a.errorcode;
+    cx.abort(
+        errorcode,
+        &format!("MPI_Abort({}, {errorcode})", comm_name(a.comm)),
+    )
+}
+
+pub(crate) fn mpi_get_processor_name(_: &Cx, a: arg::GetProcessorName) -> Result<()> {
+    a.resultlen.set(
+        a.name
+            .set(&farpost_job::host_name(), abi::MPI_MAX_PROCESSOR_NAME as usize),
+    );
+    Ok(())
+}
+
+fn clock(read: impl Fn(&mut libc::timespec) -> c_int) -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    read(&mut time);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+pub(crate) fn mpi_wtime() -> f64 {
+    // SAFETY: the call fills the timespec it is given.
+    clock(|time| unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time) })
+}
+
+pub(crate) fn mpi_wtick() -> f64 {
+    // SAFETY: the call fills the timespec it is given.
+    clock(|time| unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, time) })
 }

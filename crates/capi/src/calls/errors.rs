@@ -7,7 +7,7 @@ use farpost_mpi::errors::MAX_ERROR_STRING;
 use farpost_mpi::{Result, fail};
 
 use super::arg;
-use crate::abi::{self, MPI_Comm_errhandler_function};
+use crate::abi::MPI_Comm_errhandler_function;
 use crate::cx::Cx;
 use crate::roll::outside;
 
@@ -79,9 +79,7 @@ pub(crate) fn mpi_session_create_errhandler(cx: &Cx, a: arg::SessionCreateErrhan
 }
 
 pub(crate) fn mpi_errhandler_free(cx: &Cx, a: arg::ErrhandlerFree) -> Result<()> {
-    cx.objects.free_errhandler(a.errhandler.get())?;
-    a.errhandler.set(abi::MPI_ERRHANDLER_NULL);
-    Ok(())
+    cx.objects.free_errhandler(a.errhandler)
 }
 
 pub(crate) fn mpi_comm_set_errhandler(cx: &Cx, a: arg::CommSetErrhandler) -> Result<()> {
@@ -104,8 +102,7 @@ pub(crate) fn mpi_comm_call_errhandler(cx: &Cx, a: arg::CommCallErrhandler) -> R
         Outcome::Return(_) => Ok(()),
         Outcome::AbortJob(code) | Outcome::AbortObject(code) => {
             let name = crate::cx::comm_name(a.comm);
-            crate::process::abort(
-                cx,
+            cx.abort(
                 code,
                 &format!("MPI_Comm_call_errhandler({name}, {errorcode}): {text}"),
             )

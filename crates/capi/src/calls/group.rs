@@ -55,7 +55,5 @@ pub(crate) fn mpi_group_range_excl(cx: &Cx, a: arg::GroupRangeExcl) -> Result<us
 }
 
 pub(crate) fn mpi_group_free(cx: &Cx, a: arg::GroupFree) -> Result<()> {
-    cx.objects.free_group(a.group.get())?;
-    a.group.set(abi::MPI_GROUP_NULL);
-    Ok(())
+    cx.objects.free_group(a.group)
 }

@@ -9,99 +9,39 @@ const DYNAMIC: c_int = 0x1000;
 
 /// The live handle that `int` stands for. An integer that stands for none becomes a handle that is none either,
 /// so that its use is an error.
-fn from_int(int: c_int, find: impl FnOnce(&Cx) -> Option<usize>) -> usize {
+fn from_int(int: c_int, find: impl FnOnce(&Cx, c_int) -> Option<usize>) -> usize {
     let plain = int as usize;
     if int < DYNAMIC {
         plain
     } else {
-        cx::inside(find).unwrap_or(plain)
+        cx::inside(|cx| find(cx, int)).unwrap_or(plain)
     }
 }
 
-pub(crate) fn mpi_errhandler_toint(handle: usize) -> c_int {
-    handle as c_int
+/// Both conversions of a kind of handle. Named by the generator: keep the names first.
+macro_rules! integers {
+    ($($toint:ident, $fromint:ident: |$cx:ident, $int:ident| $find:expr;)*) => {$(
+        pub(crate) fn $toint(handle: usize) -> c_int {
+            handle as c_int
+        }
+
+        pub(crate) fn $fromint(int: c_int) -> usize {
+            from_int(int, |$cx, $int| $find)
+        }
+    )*};
 }
 
-pub(crate) fn mpi_errhandler_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.objects.errhandler_from_int(int))
-}
-
-pub(crate) fn mpi_group_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_group_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.objects.group_from_int(int))
-}
-
-pub(crate) fn mpi_info_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_info_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.objects.info_from_int(int))
-}
-
-pub(crate) fn mpi_op_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_op_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.objects.ops.borrow().from_int(int))
-}
-
-pub(crate) fn mpi_type_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_type_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.objects.types.borrow().from_int(int))
-}
-
-pub(crate) fn mpi_comm_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_comm_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.world.get()?.comm_from_int(int))
-}
-
-pub(crate) fn mpi_message_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_message_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.world.get()?.message_from_int(int))
-}
-
-pub(crate) fn mpi_request_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_request_fromint(int: c_int) -> usize {
-    from_int(int, |cx| cx.world.get()?.request_from_int(int))
-}
-
-pub(crate) fn mpi_file_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_file_fromint(int: c_int) -> usize {
-    int as usize
-}
-
-pub(crate) fn mpi_session_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_session_fromint(int: c_int) -> usize {
-    int as usize
-}
-
-pub(crate) fn mpi_win_toint(handle: usize) -> c_int {
-    handle as c_int
-}
-
-pub(crate) fn mpi_win_fromint(int: c_int) -> usize {
-    int as usize
+integers! {
+    mpi_errhandler_toint, mpi_errhandler_fromint: |cx, int| cx.objects.errhandler_from_int(int);
+    mpi_group_toint, mpi_group_fromint: |cx, int| cx.objects.group_from_int(int);
+    mpi_info_toint, mpi_info_fromint: |cx, int| cx.objects.info_from_int(int);
+    mpi_op_toint, mpi_op_fromint: |cx, int| cx.objects.ops.borrow().from_int(int);
+    mpi_type_toint, mpi_type_fromint: |cx, int| cx.objects.types.borrow().from_int(int);
+    mpi_comm_toint, mpi_comm_fromint: |cx, int| cx.world.get()?.comm_from_int(int);
+    mpi_message_toint, mpi_message_fromint: |cx, int| cx.world.get()?.message_from_int(int);
+    mpi_request_toint, mpi_request_fromint: |cx, int| cx.world.get()?.request_from_int(int);
+    // Nothing makes these yet.
+    mpi_file_toint, mpi_file_fromint: |_cx, _int| None;
+    mpi_session_toint, mpi_session_fromint: |_cx, _int| None;
+    mpi_win_toint, mpi_win_fromint: |_cx, _int| None;
 }

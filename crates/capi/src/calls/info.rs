@@ -6,7 +6,6 @@ use farpost_mpi::Result;
 use farpost_mpi::info::{Environment, Info};
 
 use super::arg;
-use crate::abi;
 use crate::args::{self};
 use crate::cx::Cx;
 
@@ -41,9 +40,7 @@ pub(crate) fn mpi_info_dup(cx: &Cx, a: arg::InfoDup) -> Result<usize> {
 }
 
 pub(crate) fn mpi_info_free(cx: &Cx, a: arg::InfoFree) -> Result<()> {
-    cx.objects.free_info(a.info.get())?;
-    a.info.set(abi::MPI_INFO_NULL);
-    Ok(())
+    cx.objects.free_info(a.info)
 }
 
 pub(crate) fn mpi_info_get(_: &Cx, a: arg::InfoGet) -> Result<()> {
@@ -91,13 +88,9 @@ pub(crate) fn mpi_info_get_string(_: &Cx, a: arg::InfoGetString) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn mpi_info_get_valuelen(_: &Cx, a: arg::InfoGetValuelen) -> Result<()> {
+pub(crate) fn mpi_info_get_valuelen(_: &Cx, a: arg::InfoGetValuelen) -> Result<Option<c_int>> {
     let len = a.info.borrow().valuelen(a.key.to_bytes())?;
-    if let Some(len) = len {
-        a.valuelen.set(len as c_int);
-    }
-    a.flag.set(c_int::from(len.is_some()));
-    Ok(())
+    Ok(len.map(|len| len as c_int))
 }
 
 pub(crate) fn mpi_info_set(_: &Cx, a: arg::InfoSet) -> Result<()> {

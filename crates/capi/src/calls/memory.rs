@@ -7,7 +7,8 @@ use core::ffi::c_void;
 use farpost_mpi::{Result, fail};
 
 use super::arg;
-use crate::cx::{Cx, InfoRef};
+use crate::cx::Cx;
+use crate::objects::InfoRef;
 
 /// Alignment of what is handed out: a cache line, which suits every type and keeps blocks apart.
 const ALIGNMENT: usize = 64;

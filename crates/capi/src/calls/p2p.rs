@@ -1,7 +1,6 @@
 //! Point-to-point communication (MPI-5.0 chapter 3), of ordinary programs and of checked ones ([`Checking`]).
 //!
-//! Safety, for every body here: the program keeps a buffer where it is until the operation completes; that is
-//! the contract of the C function and what the constructors of buffers ask for.
+//! A body gets its buffers made ([`outgoing`], [`incoming`]).
 //!
 //! Requirements of MPI-5.0 sections 3.2.2, 3.4, 3.7.2, 3.9, 3.10, 3.11.
 
@@ -69,15 +68,23 @@ impl Sending {
     }
 }
 
+/// The buffer of a send.
+///
+/// # Safety
+/// The program keeps it where it is until the operation completes, by the contract of the C function.
 #[inline(always)]
-unsafe fn outgoing(address: Ptr, count: i64, datatype: TypeRef) -> SendBuf {
-    // SAFETY: the module's contract.
+pub(crate) unsafe fn outgoing(address: Ptr, count: i64, datatype: TypeRef) -> SendBuf {
+    // SAFETY: the caller's promise.
     unsafe { SendBuf::new(address.cast(), count as u64, datatype) }
 }
 
+/// The buffer of a receive.
+///
+/// # Safety
+/// As [`outgoing`], and nobody else uses it.
 #[inline(always)]
-unsafe fn incoming(address: PtrMut, count: i64, datatype: TypeRef) -> RecvBuf {
-    // SAFETY: the module's contract.
+pub(crate) unsafe fn incoming(address: PtrMut, count: i64, datatype: TypeRef) -> RecvBuf {
+    // SAFETY: the caller's promise.
     unsafe { RecvBuf::new(address.cast(), count as u64, datatype) }
 }
 
@@ -92,31 +99,21 @@ fn sender(source: c_int, comm: &CommRef) -> Sender<'_> {
 macro_rules! sends {
     ($blocking:ident: $Send:ident, $nonblocking:ident: $Isend:ident, $init:ident: $Init:ident, $sending:expr) => {
         #[inline(always)]
-        pub(crate) unsafe fn $blocking<C: Checking>(cx: &Cx, checking: C, a: arg::$Send) -> Result<()> {
-            // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
-            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+        pub(crate) fn $blocking<C: Checking>(cx: &Cx, checking: C, a: arg::$Send) -> Result<()> {
+            let (buf, noted) = checking.outgoing(a.buf, a.dest, a.comm)?;
             checking.run(cx, &noted, || $sending.run(cx, a.comm, &buf, a.dest, a.tag))
         }
 
         #[inline(always)]
-        pub(crate) unsafe fn $nonblocking<C: Checking>(
-            cx: &Cx,
-            checking: C,
-            a: arg::$Isend,
-        ) -> Result<usize> {
-            // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
-            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+        pub(crate) fn $nonblocking<C: Checking>(cx: &Cx, checking: C, a: arg::$Isend) -> Result<usize> {
+            let (buf, noted) = checking.outgoing(a.buf, a.dest, a.comm)?;
             checking.start(cx, noted, || {
                 $sending.start(cx, a.comm, &buf, a.dest, a.tag)
             })
         }
 
-        pub(crate) unsafe fn $init<C: Checking>(cx: &Cx, checking: C, a: arg::$Init) -> Result<usize> {
-            // SAFETY: the module's contract.
-            let buf = unsafe { outgoing(a.buf, a.count, a.datatype) };
-            let (buf, noted) = checking.outgoing(buf, a.dest, a.comm)?;
+        pub(crate) fn $init<C: Checking>(cx: &Cx, checking: C, a: arg::$Init) -> Result<usize> {
+            let (buf, noted) = checking.outgoing(a.buf, a.dest, a.comm)?;
             persistent(
                 cx,
                 checking,
@@ -139,28 +136,22 @@ sends!(mpi_rsend: Rsend, mpi_irsend: Irsend, mpi_rsend_init: RsendInit, READY);
 sends!(mpi_bsend: Bsend, mpi_ibsend: Ibsend, mpi_bsend_init: BsendInit, Sending::Buffered);
 
 #[inline(always)]
-pub(crate) unsafe fn mpi_recv<C: Checking>(cx: &Cx, checking: C, a: arg::Recv) -> Result<()> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { incoming(a.buf, a.count, a.datatype) };
-    let (buf, noted) = checking.incoming(buf, sender(a.source, a.comm))?;
+pub(crate) fn mpi_recv<C: Checking>(cx: &Cx, checking: C, a: arg::Recv) -> Result<()> {
+    let (buf, noted) = checking.incoming(a.buf, sender(a.source, a.comm))?;
     let received = checking.run(cx, &noted, || cx.world().recv(a.comm, buf, a.source, a.tag))?;
     deliver(checking.received(cx, &noted, received), a.status)
 }
 
 #[inline(always)]
-pub(crate) unsafe fn mpi_irecv<C: Checking>(cx: &Cx, checking: C, a: arg::Irecv) -> Result<usize> {
-    // SAFETY: the module's contract.
-    let buf = unsafe { incoming(a.buf, a.count, a.datatype) };
-    let (buf, noted) = checking.incoming(buf, sender(a.source, a.comm))?;
+pub(crate) fn mpi_irecv<C: Checking>(cx: &Cx, checking: C, a: arg::Irecv) -> Result<usize> {
+    let (buf, noted) = checking.incoming(a.buf, sender(a.source, a.comm))?;
     checking.start(cx, noted, || cx.world().irecv(a.comm, buf, a.source, a.tag))
 }
 
-pub(crate) unsafe fn mpi_recv_init<C: Checking>(cx: &Cx, checking: C, a: arg::RecvInit) -> Result<usize> {
-    let (buf, source, tag, comm) = (a.buf, a.source, a.tag, a.comm);
-    // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, a.count, a.datatype) };
-    let (buf, noted) = checking.incoming(buf, sender(source, comm))?;
-    let comm = Rc::clone(comm);
+pub(crate) fn mpi_recv_init<C: Checking>(cx: &Cx, checking: C, a: arg::RecvInit) -> Result<usize> {
+    let (source, tag) = (a.source, a.tag);
+    let (buf, noted) = checking.incoming(a.buf, sender(source, a.comm))?;
+    let comm = Rc::clone(a.comm);
     let spec = PersistentSpec::Recv {
         comm,
         buf,
@@ -204,14 +195,10 @@ fn exchange(
 }
 
 #[inline(always)]
-pub(crate) unsafe fn mpi_sendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Sendrecv) -> Result<()> {
-    // SAFETY: the module's contract.
-    let send = unsafe { outgoing(a.sendbuf, a.sendcount, a.sendtype) };
-    // SAFETY: the module's contract.
-    let recv = unsafe { incoming(a.recvbuf, a.recvcount, a.recvtype) };
-    apart(&send, &recv)?;
-    let (send, sent) = checking.outgoing(send, a.dest, a.comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(a.source, a.comm))?;
+pub(crate) fn mpi_sendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Sendrecv) -> Result<()> {
+    apart(&a.send, &a.recv)?;
+    let (send, sent) = checking.outgoing(a.send, a.dest, a.comm)?;
+    let (recv, noted) = checking.incoming(a.recv, sender(a.source, a.comm))?;
     let noted = C::both(sent, noted);
     let received = checking.run(cx, &noted, || {
         exchange(cx, a.comm, (send, a.dest, a.sendtag), (recv, a.source, a.recvtag))
@@ -219,15 +206,11 @@ pub(crate) unsafe fn mpi_sendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Sen
     deliver(checking.received(cx, &noted, received), a.status)
 }
 
-pub(crate) unsafe fn mpi_isendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Isendrecv) -> Result<usize> {
+pub(crate) fn mpi_isendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Isendrecv) -> Result<usize> {
     let comm = a.comm;
-    // SAFETY: the module's contract.
-    let send = unsafe { outgoing(a.sendbuf, a.sendcount, a.sendtype) };
-    // SAFETY: the module's contract.
-    let recv = unsafe { incoming(a.recvbuf, a.recvcount, a.recvtype) };
-    apart(&send, &recv)?;
-    let (send, sent) = checking.outgoing(send, a.dest, comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(a.source, comm))?;
+    apart(&a.send, &a.recv)?;
+    let (send, sent) = checking.outgoing(a.send, a.dest, comm)?;
+    let (recv, noted) = checking.incoming(a.recv, sender(a.source, comm))?;
     checking.start(cx, C::both(sent, noted), || {
         let world = cx.world();
         let receiving = world.irecv(comm, recv, a.source, a.recvtag)?;
@@ -236,18 +219,12 @@ pub(crate) unsafe fn mpi_isendrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Is
     })
 }
 
-pub(crate) unsafe fn mpi_sendrecv_replace<C: Checking>(
-    cx: &Cx,
-    checking: C,
-    a: arg::SendrecvReplace,
-) -> Result<()> {
-    // SAFETY: the module's contract.
-    let recv = unsafe { incoming(a.buf, a.count, a.datatype) };
+pub(crate) fn mpi_sendrecv_replace<C: Checking>(cx: &Cx, checking: C, a: arg::SendrecvReplace) -> Result<()> {
     // What goes out is packed first, so that what comes in may overwrite it.
-    let plain = recv.as_send();
+    let plain = a.buf.as_send();
     let mut packed = vec![0; plain.bytes() as usize];
     plain.pack(0, &mut packed);
-    let (recv, noted) = checking.incoming(recv, sender(a.source, a.comm))?;
+    let (recv, noted) = checking.incoming(a.buf, sender(a.source, a.comm))?;
     // SAFETY: `packed` outlives `exchange`, which waits for the send.
     let send = unsafe { checking.outgoing_copy(&packed, &plain, a.dest, a.comm) }?;
     let received = checking.run(cx, &noted, || {
@@ -256,17 +233,15 @@ pub(crate) unsafe fn mpi_sendrecv_replace<C: Checking>(
     deliver(checking.received(cx, &noted, received), a.status)
 }
 
-pub(crate) unsafe fn mpi_isendrecv_replace<C: Checking>(
+pub(crate) fn mpi_isendrecv_replace<C: Checking>(
     cx: &Cx,
     checking: C,
     a: arg::IsendrecvReplace,
 ) -> Result<usize> {
     let comm = a.comm;
-    // SAFETY: the module's contract.
-    let recv = unsafe { incoming(a.buf, a.count, a.datatype) };
     // The memory is noted once, as that of the receive.
-    let (send, _) = checking.outgoing(recv.as_send(), a.dest, comm)?;
-    let (recv, noted) = checking.incoming(recv, sender(a.source, comm))?;
+    let (send, _) = checking.outgoing(a.buf.as_send(), a.dest, comm)?;
+    let (recv, noted) = checking.incoming(a.buf, sender(a.source, comm))?;
     checking.start(cx, noted, || {
         let world = cx.world();
         // A copy goes out, so that what comes in may overwrite it; it is taken before anything can come in.
@@ -312,11 +287,9 @@ pub(crate) fn mpi_improbe<C: Checking>(cx: &Cx, checking: C, a: arg::Improbe) ->
 }
 
 /// The room for a message that was matched before, and its handle.
-unsafe fn matched<C: Checking>(
+fn matched<C: Checking>(
     checking: C,
-    buf: PtrMut,
-    count: i64,
-    datatype: TypeRef,
+    buf: RecvBuf,
     message: InOut<usize>,
 ) -> Result<(usize, RecvBuf, C::Noted)> {
     let (handle, from) = match message.get() {
@@ -328,15 +301,12 @@ unsafe fn matched<C: Checking>(
         abi::MPI_MESSAGE_NO_PROC => (abi::MPI_MESSAGE_NO_PROC, Sender::Nobody),
         handle => (handle, Sender::Matched),
     };
-    // SAFETY: the module's contract.
-    let buf = unsafe { incoming(buf, count, datatype) };
     let (buf, noted) = checking.incoming(buf, from)?;
     Ok((handle, buf, noted))
 }
 
-pub(crate) unsafe fn mpi_mrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Mrecv) -> Result<()> {
-    // SAFETY: the module's contract.
-    let (handle, buf, noted) = unsafe { matched(checking, a.buf, a.count, a.datatype, a.message) }?;
+pub(crate) fn mpi_mrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Mrecv) -> Result<()> {
+    let (handle, buf, noted) = matched(checking, a.buf, a.message)?;
     let received = checking.run(cx, &noted, || {
         let receiving = cx.world().imrecv(handle, buf)?;
         a.message.set(abi::MPI_MESSAGE_NULL);
@@ -345,9 +315,8 @@ pub(crate) unsafe fn mpi_mrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Mrecv)
     deliver(checking.received(cx, &noted, received), a.status)
 }
 
-pub(crate) unsafe fn mpi_imrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Imrecv) -> Result<usize> {
-    // SAFETY: the module's contract.
-    let (handle, buf, noted) = unsafe { matched(checking, a.buf, a.count, a.datatype, a.message) }?;
+pub(crate) fn mpi_imrecv<C: Checking>(cx: &Cx, checking: C, a: arg::Imrecv) -> Result<usize> {
+    let (handle, buf, noted) = matched(checking, a.buf, a.message)?;
     checking.start(cx, noted, || {
         let receiving = cx.world().imrecv(handle, buf)?;
         a.message.set(abi::MPI_MESSAGE_NULL);

@@ -8,110 +8,103 @@ use farpost_mpi::datatype::Datatype;
 use farpost_mpi::{ErrorClass, fail, pack};
 
 use super::arg;
-use crate::abi::{self};
-use crate::args::{self, InOut, InOutCount};
+use crate::abi;
+use crate::args;
 use crate::cx::Cx;
 
 pub(crate) fn mpi_get_address(_: &Cx, a: arg::GetAddress) -> Result<i64> {
     Ok(a.location as i64)
 }
 
-/// The buffer to pack from: `count` elements at `address`.
-///
-/// # Safety
-/// The program's memory is there and does not change during the call.
-unsafe fn source(name: &str, address: *const c_void, count: i64, datatype: &Datatype) -> Result<SendBuf> {
-    args::buffer(name, address, count, datatype)?;
-    // SAFETY: the caller's promise.
-    Ok(unsafe { SendBuf::new(address.cast(), count as u64, datatype.clone()) })
-}
-
-/// As `source`, to unpack to.
-///
-/// # Safety
-/// As `source`, and nothing else uses it during the call.
-unsafe fn target(name: &str, address: *mut c_void, count: i64, datatype: &Datatype) -> Result<RecvBuf> {
-    args::buffer(name, address, count, datatype)?;
-    // SAFETY: the caller's promise.
-    Ok(unsafe { RecvBuf::new(address.cast(), count as u64, datatype.clone()) })
-}
-
 /// The position as it is used: from 0 to the size of the pack buffer.
-fn start(position: InOutCount, size: i64) -> Result<u64> {
-    let at = position.get();
+fn start(at: i64, size: i64) -> Result<u64> {
     if (0..=size).contains(&at) {
         return Ok(at as u64);
     }
     fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
-pub(crate) unsafe fn mpi_pack(_: &Cx, a: arg::Pack) -> Result<()> {
-    let mut at = start(a.position, a.outsize)?;
-    // SAFETY: by the contract of the C function.
+/// Packs `count` elements at `address` by `pack` into a buffer of `size` bytes, from position `at` on: the position after it.
+///
+/// # Safety
+/// The program's memory is there and does not change during the call.
+unsafe fn packed(
+    (address, count, datatype): (*const c_void, i64, &Datatype),
+    (out, size): (*mut c_void, i64),
+    at: i64,
+    pack: impl FnOnce(&SendBuf, &mut [u8], &mut u64) -> Result<()>,
+) -> Result<i64> {
+    let mut at = start(at, size)?;
+    args::buffer("inbuf", address, count, datatype)?;
+    // SAFETY: the caller's promise.
     let (data, out) = unsafe {
         (
-            source("inbuf", a.inbuf, a.incount, a.datatype)?,
-            args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
+            SendBuf::new(address.cast(), count as u64, datatype.clone()),
+            args::slice_mut("outbuf", out.cast::<u8>(), size)?,
         )
     };
-    pack::pack(&data, out, &mut at)?;
-    a.position.set(at as i64)
+    pack(&data, out, &mut at)?;
+    Ok(at as i64)
+}
+
+/// As [`packed`], the other way.
+///
+/// # Safety
+/// As [`packed`], and nothing else uses the memory during the call.
+unsafe fn unpacked(
+    (packed, size): (*const c_void, i64),
+    at: i64,
+    (address, count, datatype): (*mut c_void, i64, &Datatype),
+    unpack: impl FnOnce(&[u8], &mut u64, &RecvBuf) -> Result<()>,
+) -> Result<i64> {
+    let mut at = start(at, size)?;
+    // SAFETY: the caller's promise.
+    let packed = unsafe { args::slice("inbuf", packed.cast::<u8>(), size) }?;
+    args::buffer("outbuf", address, count, datatype)?;
+    // SAFETY: the caller's promise.
+    let data = unsafe { RecvBuf::new(address.cast(), count as u64, datatype.clone()) };
+    unpack(packed, &mut at, &data)?;
+    Ok(at as i64)
+}
+
+pub(crate) unsafe fn mpi_pack(_: &Cx, a: arg::Pack) -> Result<()> {
+    let (data, out) = ((a.inbuf, a.incount, a.datatype), (a.outbuf, a.outsize));
+    // SAFETY: by the contract of the C function.
+    a.position
+        .set(unsafe { packed(data, out, a.position.get(), pack::pack) }?)
 }
 
 pub(crate) unsafe fn mpi_unpack(_: &Cx, a: arg::Unpack) -> Result<()> {
-    let mut at = start(a.position, a.insize)?;
+    let (from, data) = ((a.inbuf, a.insize), (a.outbuf, a.outcount, a.datatype));
     // SAFETY: by the contract of the C function.
-    let (packed, data) = unsafe {
-        (
-            args::slice("inbuf", a.inbuf.cast::<u8>(), a.insize)?,
-            target("outbuf", a.outbuf, a.outcount, a.datatype)?,
-        )
-    };
-    pack::unpack(packed, &mut at, &data)?;
-    a.position.set(at as i64)
+    a.position
+        .set(unsafe { unpacked(from, a.position.get(), data, pack::unpack) }?)
 }
 
 pub(crate) fn mpi_pack_size(_: &Cx, a: arg::PackSize) -> Result<()> {
     a.size.set(pack::pack_size(a.incount, a.datatype)?)
 }
 
+const PACK_BUFFER: &str = "the size of the pack buffer";
+
 pub(crate) unsafe fn mpi_pack_external(_: &Cx, a: arg::PackExternal) -> Result<()> {
     pack::check_datarep(&a.datarep.to_string_lossy())?;
-    let mut at = external_start(a.position, a.outsize)?;
+    args::non_negative(PACK_BUFFER, a.outsize, ErrorClass::ERR_ARG)?;
+    let (data, out) = ((a.inbuf, a.incount, a.datatype), (a.outbuf, a.outsize));
     // SAFETY: by the contract of the C function.
-    let (data, out) = unsafe {
-        (
-            source("inbuf", a.inbuf, a.incount, a.datatype)?,
-            args::slice_mut("outbuf", a.outbuf.cast::<u8>(), a.outsize)?,
-        )
-    };
-    pack::pack_external(&data, out, &mut at)?;
-    a.position.set(at as i64);
+    a.position
+        .set(unsafe { packed(data, out, a.position.get(), pack::pack_external) }?);
     Ok(())
 }
 
 pub(crate) unsafe fn mpi_unpack_external(_: &Cx, a: arg::UnpackExternal) -> Result<()> {
     pack::check_datarep(&a.datarep.to_string_lossy())?;
-    let mut at = external_start(a.position, a.insize)?;
+    args::non_negative(PACK_BUFFER, a.insize, ErrorClass::ERR_ARG)?;
+    let (from, data) = ((a.inbuf, a.insize), (a.outbuf, a.outcount, a.datatype));
     // SAFETY: by the contract of the C function.
-    let (packed, data) = unsafe {
-        (
-            args::slice("inbuf", a.inbuf.cast::<u8>(), a.insize)?,
-            target("outbuf", a.outbuf, a.outcount, a.datatype)?,
-        )
-    };
-    pack::unpack_external(packed, &mut at, &data)?;
-    a.position.set(at as i64);
+    a.position
+        .set(unsafe { unpacked(from, a.position.get(), data, pack::unpack_external) }?);
     Ok(())
-}
-
-fn external_start(position: InOut<i64>, size: i64) -> Result<u64> {
-    args::non_negative("the size of the pack buffer", size, ErrorClass::ERR_ARG)?;
-    let at = position.get();
-    if (0..=size).contains(&at) {
-        return Ok(at as u64);
-    }
-    fail!(ERR_ARG: "position={at}: the pack buffer has {size} bytes")
 }
 
 pub(crate) fn mpi_pack_external_size(_: &Cx, a: arg::PackExternalSize) -> Result<i64> {

@@ -8,6 +8,7 @@ use farpost_mpi::{Result, fail};
 
 use super::arg;
 use super::blocks::{in_place, not_in_place, role, whole};
+use super::coll::collectives;
 use super::forms::{Collective, Ptr, PtrMut, Reduction};
 use crate::cx::{Cx, OpRef, TypeRef};
 
@@ -35,7 +36,7 @@ fn apart(sendbuf: Ptr, recvbuf: PtrMut, count: i64, datatype: &TypeRef) -> Resul
     crate::args::apart(send, recv, count, datatype, "; MPI_IN_PLACE is for that")
 }
 
-/// A reduction of `total` elements, `kept` of which come to this rank.
+/// A reduction of `total` elements, `kept` of which come to this rank. `look`: at whether both vectors are the same memory.
 ///
 /// # Safety
 /// As [`Block::new`].
@@ -45,32 +46,17 @@ unsafe fn reduction(
     (total, kept): (i64, i64),
     datatype: TypeRef,
     op: &OpRef,
-) -> Result<Collective> {
-    // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { vectors((sendbuf, recvbuf), (total, kept), datatype, op, true) }?;
-    let op = op.clone();
-    Ok(Collective::Reduction { of, send, recv, op })
-}
-
-/// The two vectors of a reduction: of `total` elements here, and of `kept` that come of it. `look`: at whether they are the
-/// same memory.
-///
-/// # Safety
-/// As [`Block::new`].
-unsafe fn vectors(
-    (sendbuf, recvbuf): (Ptr, PtrMut),
-    (total, kept): (i64, i64),
-    datatype: TypeRef,
-    op: &OpRef,
     look: bool,
-) -> Result<(Option<Block>, Block)> {
+) -> Result<Collective> {
     reducible(op, &datatype)?;
     not_in_place("recvbuf", recvbuf)?;
     if look {
         apart(sendbuf, recvbuf, kept, &datatype)?;
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, kept, datatype)) })
+    let (send, recv) = unsafe { (operand(sendbuf, total, &datatype), whole(recvbuf, kept, datatype)) };
+    let op = op.clone();
+    Ok(Collective::Reduction { of, send, recv, op })
 }
 
 pub(crate) unsafe fn mpi_reduce(_: &Cx, a: arg::Reduce) -> Result<Collective> {
@@ -101,63 +87,25 @@ pub(crate) unsafe fn mpi_reduce(_: &Cx, a: arg::Reduce) -> Result<Collective> {
     Ok(Collective::Reduction { of, send, recv, op })
 }
 
-pub(crate) unsafe fn mpi_allreduce(_: &Cx, a: arg::Allreduce) -> Result<Collective> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        reduction(
-            Reduction::All,
-            (a.sendbuf, a.recvbuf),
-            (a.count, a.count),
-            a.datatype,
-            a.op,
-        )
-    }
-}
-
-pub(crate) unsafe fn mpi_scan(_: &Cx, a: arg::Scan) -> Result<Collective> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        reduction(
-            Reduction::Scan,
-            (a.sendbuf, a.recvbuf),
-            (a.count, a.count),
-            a.datatype,
-            a.op,
-        )
-    }
-}
-
-pub(crate) unsafe fn mpi_exscan(_: &Cx, a: arg::Exscan) -> Result<Collective> {
-    let op = a.op;
-    // Nothing is received by the first rank.
-    let look = a.comm.rank > 0;
-    // SAFETY: the caller's promise.
-    let (send, recv) = unsafe { vectors((a.sendbuf, a.recvbuf), (a.count, a.count), a.datatype, op, look) }?;
-    let (of, op) = (Reduction::Exscan, op.clone());
-    Ok(Collective::Reduction { of, send, recv, op })
-}
-
-pub(crate) unsafe fn mpi_reduce_scatter_block(_: &Cx, a: arg::ReduceScatterBlock) -> Result<Collective> {
-    let total = a.recvcount.saturating_mul(i64::from(a.comm.size()));
-    // SAFETY: the caller's promise.
-    unsafe {
-        reduction(
-            Reduction::ScatterBlock,
-            (a.sendbuf, a.recvbuf),
-            (total, a.recvcount),
-            a.datatype,
-            a.op,
-        )
-    }
-}
-
-pub(crate) unsafe fn mpi_reduce_scatter(_: &Cx, a: arg::ReduceScatter) -> Result<Collective> {
-    let counts = a.recvcounts.counts(a.comm.size() as usize)?;
-    let total = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
-    let mine = counts[a.comm.rank as usize];
-    let of = Reduction::Scatter(counts.into_iter().map(|count| count as u64).collect());
-    // SAFETY: the caller's promise.
-    unsafe { reduction(of, (a.sendbuf, a.recvbuf), (total, mine), a.datatype, a.op) }
+collectives! {
+    mpi_allreduce: Allreduce, |_, a| reduction(Reduction::All, (a.sendbuf, a.recvbuf), (a.count, a.count), a.datatype, a.op, true);
+    mpi_scan: Scan, |_, a| reduction(Reduction::Scan, (a.sendbuf, a.recvbuf), (a.count, a.count), a.datatype, a.op, true);
+    mpi_exscan: Exscan, |_, a| {
+        // Nothing is received by the first rank.
+        let look = a.comm.rank > 0;
+        reduction(Reduction::Exscan, (a.sendbuf, a.recvbuf), (a.count, a.count), a.datatype, a.op, look)
+    };
+    mpi_reduce_scatter_block: ReduceScatterBlock, |_, a| {
+        let counts = (a.recvcount.saturating_mul(i64::from(a.comm.size())), a.recvcount);
+        reduction(Reduction::ScatterBlock, (a.sendbuf, a.recvbuf), counts, a.datatype, a.op, true)
+    };
+    mpi_reduce_scatter: ReduceScatter, |_, a| {
+        let counts = a.recvcounts.counts(a.comm.size() as usize)?;
+        let total = counts.iter().fold(0i64, |sum, count| sum.saturating_add(*count));
+        let mine = counts[a.comm.rank as usize];
+        let of = Reduction::Scatter(counts.into_iter().map(|count| count as u64).collect());
+        reduction(of, (a.sendbuf, a.recvbuf), (total, mine), a.datatype, a.op, true)
+    };
 }
 
 pub(crate) unsafe fn mpi_reduce_local(_: &Cx, a: arg::ReduceLocal) -> Result<()> {
@@ -166,14 +114,7 @@ pub(crate) unsafe fn mpi_reduce_local(_: &Cx, a: arg::ReduceLocal) -> Result<()>
     not_in_place("inoutbuf", a.inoutbuf)?;
     let (read, written) = (("inbuf", a.inbuf), ("inoutbuf", a.inoutbuf.cast_const()));
     crate::args::apart(read, written, a.count, &a.datatype, "")?;
+    let (from, to) = (a.inbuf.cast(), a.inoutbuf.cast());
     // SAFETY: both buffers hold `count` elements, by the contract of the C function.
-    unsafe {
-        op::reduce_into(
-            a.op,
-            a.inbuf.cast(),
-            a.inoutbuf.cast(),
-            a.count as u64,
-            &a.datatype,
-        )
-    }
+    unsafe { op::reduce_into(a.op, from, to, a.count as u64, &a.datatype) }
 }

@@ -42,12 +42,7 @@ pub(crate) fn check(cx: &Cx, name: &str, handle: usize) -> Result<()> {
     if handle == abi::MPI_REQUEST_NULL || cx.world().is_request(handle) {
         return Ok(());
     }
-    Err(no_object(
-        name,
-        handle,
-        abi::MPI_REQUEST_NULL,
-        ErrorClass::ERR_REQUEST,
-    ))
+    Err(no_object(name, handle, ErrorClass::ERR_REQUEST))
 }
 
 fn check_all(cx: &Cx, requests: &[usize]) -> Result<()> {
@@ -56,7 +51,6 @@ fn check_all(cx: &Cx, requests: &[usize]) -> Result<()> {
         Some(at) => Err(no_object(
             &format!("array_of_requests[{at}]"),
             requests[at],
-            abi::MPI_REQUEST_NULL,
             ErrorClass::ERR_REQUEST,
         )),
     }
@@ -159,17 +153,25 @@ impl<'a> Several<'a> {
     }
 }
 
-fn take_all(cx: &Cx, requests: &mut [usize], statuses: Statuses) -> Result<()> {
+/// Gives the results of requests at `places`, one `result` each.
+fn give_all(
+    cx: &Cx,
+    places: impl Iterator<Item = usize>,
+    statuses: Statuses,
+    mut result: impl FnMut(usize) -> Result<Status>,
+) -> Result<()> {
     let mut several = Several::new(cx, statuses);
-    for request in requests {
-        let status = if *request == abi::MPI_REQUEST_NULL {
-            Status::EMPTY
-        } else {
-            take(cx, request)?
-        };
-        several.put(status);
+    for at in places {
+        several.put(result(at)?);
     }
     several.finish()
+}
+
+fn take_all(cx: &Cx, requests: &mut [usize], statuses: Statuses) -> Result<()> {
+    give_all(cx, 0..requests.len(), statuses, |at| match requests[at] {
+        abi::MPI_REQUEST_NULL => Ok(Status::EMPTY),
+        _ => take(cx, &mut requests[at]),
+    })
 }
 
 pub(crate) fn mpi_waitall(cx: &Cx, a: arg::Waitall) -> Result<()> {
@@ -265,13 +267,8 @@ fn first_tested(cx: &Cx, requests: &[usize]) -> Result<Option<usize>> {
     Ok(found)
 }
 
-pub(crate) fn mpi_waitany(cx: &Cx, a: arg::Waitany) -> Result<()> {
-    let requests = a.array_of_requests;
-    if !has_active(cx, requests)? {
-        a.indx.set(abi::MPI_UNDEFINED);
-        a.status.set_with_error(&MPI_Status::EMPTY);
-        return Ok(());
-    }
+/// Waits until one of the active requests is complete: the first.
+fn first_awaited(cx: &Cx, requests: &[usize]) -> Result<usize> {
     let mut found = first_complete(cx, requests)?;
     if found.is_none() {
         cx.world().wait_for(Awaited::Any(requests), || {
@@ -279,9 +276,7 @@ pub(crate) fn mpi_waitany(cx: &Cx, a: arg::Waitany) -> Result<()> {
             Ok(found.is_some())
         })?;
     }
-    let at = found.unwrap_or(0);
-    a.indx.set(at as c_int);
-    deliver(take(cx, &mut requests[at])?, a.status)
+    Ok(found.unwrap_or(0))
 }
 
 /// Whether there is anything to complete among `requests`.
@@ -293,104 +288,91 @@ fn has_active(cx: &Cx, requests: &[usize]) -> Result<bool> {
     Ok(requests.iter().any(|handle| is_active(cx, *handle)))
 }
 
-/// The complete request that a test for any has found, its place and flag told. `None`: all else is told too.
-fn any_tested(
+/// The first complete one of the active requests, its place told, and whether there is one if there is a flag for that; without, it
+/// is waited for. `None`: all else is told too.
+fn any_complete(
     cx: &Cx,
     requests: &[usize],
     indx: Out<c_int>,
-    flag: Out<c_int>,
+    flag: Option<Out<c_int>>,
     status: StatusOut,
 ) -> Result<Option<usize>> {
-    if !has_active(cx, requests)? {
-        indx.set(abi::MPI_UNDEFINED);
-        flag.set(1);
-        status.set_with_error(&MPI_Status::EMPTY);
-        return Ok(None);
-    }
-    let found = first_tested(cx, requests)?;
+    let active = has_active(cx, requests)?;
+    let found = match flag {
+        _ if !active => None,
+        Some(_) => first_tested(cx, requests)?,
+        None => Some(first_awaited(cx, requests)?),
+    };
     indx.set(found.map_or(abi::MPI_UNDEFINED, |at| at as c_int));
-    flag.set(c_int::from(found.is_some()));
+    if let Some(flag) = flag {
+        flag.set(c_int::from(!active || found.is_some()));
+    }
+    if !active {
+        status.set_with_error(&MPI_Status::EMPTY);
+    }
     Ok(found)
+}
+
+pub(crate) fn mpi_waitany(cx: &Cx, a: arg::Waitany) -> Result<()> {
+    let requests = a.array_of_requests;
+    let found = any_complete(cx, requests, a.indx, None, a.status)?;
+    found.map_or(Ok(()), |at| deliver(take(cx, &mut requests[at])?, a.status))
 }
 
 pub(crate) fn mpi_testany(cx: &Cx, a: arg::Testany) -> Result<()> {
     let requests = a.array_of_requests;
-    match any_tested(cx, requests, a.indx, a.flag, a.status)? {
-        Some(at) => deliver(take(cx, &mut requests[at])?, a.status),
-        None => Ok(()),
-    }
+    let found = any_complete(cx, requests, a.indx, Some(a.flag), a.status)?;
+    found.map_or(Ok(()), |at| deliver(take(cx, &mut requests[at])?, a.status))
 }
 
-/// Where every complete one of the active requests is.
-fn complete(cx: &Cx, requests: &[usize]) -> Result<Vec<usize>> {
+/// Where every complete one of the active requests is; `None`: none is active. `wait`: until there is one.
+fn some_complete(cx: &Cx, requests: &[usize], wait: bool) -> Result<Option<Vec<usize>>> {
+    if !has_active(cx, requests)? {
+        return Ok(None);
+    }
+    if wait {
+        first_awaited(cx, requests)?;
+    } else {
+        first_tested(cx, requests)?;
+    }
     let mut found = Vec::new();
     for (at, request) in requests.iter().enumerate() {
         if is_active(cx, *request) && cx.world().is_complete(*request)? {
             found.push(at);
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// Gives what `result` says of the requests that are `complete`.
 fn give_some(
     cx: &Cx,
-    complete: &[usize],
-    outcount: Out<c_int>,
-    indices: OutArray<c_int>,
-    statuses: Statuses,
-    mut result: impl FnMut(usize) -> Result<Status>,
+    complete: Option<Vec<usize>>,
+    (outcount, indices, statuses): (Out<c_int>, OutArray<c_int>, Statuses),
+    result: impl FnMut(usize) -> Result<Status>,
 ) -> Result<()> {
-    let mut several = Several::new(cx, statuses);
-    for at in complete {
-        several.put(result(*at)?);
-    }
+    let Some(complete) = complete else {
+        outcount.set(abi::MPI_UNDEFINED);
+        return Ok(());
+    };
     let list: Vec<c_int> = complete.iter().map(|at| *at as c_int).collect();
     outcount.set(list.len() as c_int);
     indices.fill(&list)?;
-    several.finish()
+    give_all(cx, complete.into_iter(), statuses, result)
 }
 
 pub(crate) fn mpi_waitsome(cx: &Cx, a: arg::Waitsome) -> Result<()> {
     let requests = a.array_of_requests;
-    if !has_active(cx, requests)? {
-        a.outcount.set(abi::MPI_UNDEFINED);
-        return Ok(());
-    }
-    if first_complete(cx, requests)?.is_none() {
-        cx.world().wait_for(Awaited::Any(requests), || {
-            Ok(first_complete(cx, requests)?.is_some())
-        })?;
-    }
-    let complete = complete(cx, requests)?;
-    let taken = |at: usize| take(cx, &mut requests[at]);
-    give_some(
-        cx,
-        &complete,
-        a.outcount,
-        a.array_of_indices,
-        a.array_of_statuses,
-        taken,
-    )
+    let complete = some_complete(cx, requests, true)?;
+    let out = (a.outcount, a.array_of_indices, a.array_of_statuses);
+    give_some(cx, complete, out, |at| take(cx, &mut requests[at]))
 }
 
 pub(crate) fn mpi_testsome(cx: &Cx, a: arg::Testsome) -> Result<()> {
     let requests = a.array_of_requests;
-    if !has_active(cx, requests)? {
-        a.outcount.set(abi::MPI_UNDEFINED);
-        return Ok(());
-    }
-    first_tested(cx, requests)?;
-    let complete = complete(cx, requests)?;
-    let taken = |at: usize| take(cx, &mut requests[at]);
-    give_some(
-        cx,
-        &complete,
-        a.outcount,
-        a.array_of_indices,
-        a.array_of_statuses,
-        taken,
-    )
+    let complete = some_complete(cx, requests, false)?;
+    let out = (a.outcount, a.array_of_indices, a.array_of_statuses);
+    give_some(cx, complete, out, |at| take(cx, &mut requests[at]))
 }
 
 /// The status of a complete request, which stays.
@@ -418,61 +400,34 @@ pub(crate) fn mpi_request_get_status_all(cx: &Cx, a: arg::RequestGetStatusAll) -
     check_all(cx, requests)?;
     let done = all_complete(cx, requests)?;
     a.flag.set(c_int::from(done));
-    if !done {
-        return Ok(());
-    }
-    let mut several = Several::new(cx, a.array_of_statuses);
-    for handle in requests {
-        several.put(peek(cx, *handle)?);
-    }
-    several.finish()
+    let places = if done { 0..requests.len() } else { 0..0 };
+    give_all(cx, places, a.array_of_statuses, |at| peek(cx, requests[at]))
 }
 
 pub(crate) fn mpi_request_get_status_any(cx: &Cx, a: arg::RequestGetStatusAny) -> Result<()> {
     let requests = a.array_of_requests;
-    match any_tested(cx, requests, a.indx, a.flag, a.status)? {
-        Some(at) => deliver(peek(cx, requests[at])?, a.status),
-        None => Ok(()),
-    }
+    let found = any_complete(cx, requests, a.indx, Some(a.flag), a.status)?;
+    found.map_or(Ok(()), |at| deliver(peek(cx, requests[at])?, a.status))
 }
 
 pub(crate) fn mpi_request_get_status_some(cx: &Cx, a: arg::RequestGetStatusSome) -> Result<()> {
     let requests = a.array_of_requests;
-    if !has_active(cx, requests)? {
-        a.outcount.set(abi::MPI_UNDEFINED);
-        return Ok(());
-    }
-    first_tested(cx, requests)?;
-    let complete = complete(cx, requests)?;
-    let seen = |at: usize| peek(cx, requests[at]);
-    give_some(
-        cx,
-        &complete,
-        a.outcount,
-        a.array_of_indices,
-        a.array_of_statuses,
-        seen,
-    )
+    let complete = some_complete(cx, requests, false)?;
+    let out = (a.outcount, a.array_of_indices, a.array_of_statuses);
+    give_some(cx, complete, out, |at| peek(cx, requests[at]))
 }
 
 /// A request that has to be one.
 fn live(cx: &Cx, handle: usize) -> Result<usize> {
     check(cx, "request", handle)?;
     if handle == abi::MPI_REQUEST_NULL {
-        return Err(no_object(
-            "request",
-            handle,
-            abi::MPI_REQUEST_NULL,
-            ErrorClass::ERR_REQUEST,
-        ));
+        return Err(no_object("request", handle, ErrorClass::ERR_REQUEST));
     }
     Ok(handle)
 }
 
 pub(crate) fn mpi_request_free(cx: &Cx, a: arg::RequestFree) -> Result<()> {
-    cx.world().free_request(live(cx, a.request.get())?)?;
-    a.request.set(abi::MPI_REQUEST_NULL);
-    Ok(())
+    cx.world().free_request(live(cx, a.request)?)
 }
 
 pub(crate) fn mpi_cancel(cx: &Cx, a: arg::Cancel) -> Result<()> {

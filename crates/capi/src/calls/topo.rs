@@ -48,7 +48,7 @@ fn room(name: &str, max: c_int, needed: usize) -> Result<()> {
     fail!(ERR_ARG: "{name}={max}: there are {needed} to store")
 }
 
-fn bools(values: &[c_int]) -> Vec<bool> {
+pub(super) fn bools(values: &[c_int]) -> Vec<bool> {
     values.iter().map(|v| *v != 0).collect()
 }
 
@@ -85,11 +85,8 @@ pub(crate) fn mpi_cart_coords(_: &Cx, a: arg::CartCoords) -> Result<()> {
     a.coords.fill(&cart.coords(a.rank)?)
 }
 
-pub(crate) fn mpi_cart_shift(_: &Cx, a: arg::CartShift) -> Result<()> {
-    let (source, dest) = cart(a.comm)?.shift(a.comm.rank, a.direction, a.disp)?;
-    a.rank_source.set(source);
-    a.rank_dest.set(dest);
-    Ok(())
+pub(crate) fn mpi_cart_shift(_: &Cx, a: arg::CartShift) -> Result<(c_int, c_int)> {
+    cart(a.comm)?.shift(a.comm.rank, a.direction, a.disp)
 }
 
 pub(crate) fn mpi_cart_map(_: &Cx, a: arg::CartMap) -> Result<c_int> {
@@ -97,11 +94,9 @@ pub(crate) fn mpi_cart_map(_: &Cx, a: arg::CartMap) -> Result<c_int> {
     Ok(grid.map(a.comm.rank).unwrap_or(abi::MPI_UNDEFINED))
 }
 
-pub(crate) fn mpi_graphdims_get(_: &Cx, a: arg::GraphdimsGet) -> Result<()> {
+pub(crate) fn mpi_graphdims_get(_: &Cx, a: arg::GraphdimsGet) -> Result<(c_int, c_int)> {
     let graph = graph(a.comm)?;
-    a.nnodes.set(graph.nnodes() as c_int);
-    a.nedges.set(graph.nedges() as c_int);
-    Ok(())
+    Ok((graph.nnodes() as c_int, graph.nedges() as c_int))
 }
 
 pub(crate) fn mpi_graph_get(_: &Cx, a: arg::GraphGet) -> Result<()> {
@@ -126,12 +121,13 @@ pub(crate) fn mpi_graph_map(_: &Cx, a: arg::GraphMap) -> Result<c_int> {
     Ok(graph.map(a.comm.rank).unwrap_or(abi::MPI_UNDEFINED))
 }
 
-pub(crate) fn mpi_dist_graph_neighbors_count(_: &Cx, a: arg::DistGraphNeighborsCount) -> Result<()> {
+pub(crate) fn mpi_dist_graph_neighbors_count(
+    _: &Cx,
+    a: arg::DistGraphNeighborsCount,
+) -> Result<(c_int, c_int, bool)> {
     let graph = dist_graph(a.comm)?;
-    a.indegree.set(graph.sources().len() as c_int);
-    a.outdegree.set(graph.destinations().len() as c_int);
-    a.weighted.set(c_int::from(graph.is_weighted()));
-    Ok(())
+    let (sources, destinations) = (graph.sources().len(), graph.destinations().len());
+    Ok((sources as c_int, destinations as c_int, graph.is_weighted()))
 }
 
 /// Where weights go: an array, or one of the constants that stand for none.

@@ -9,13 +9,10 @@ use farpost_mpi::{ErrorClass, Result};
 
 use super::arg;
 use super::comm::put;
+use super::topo::bools;
 use crate::abi;
 use crate::args::{self, Array};
 use crate::cx::Cx;
-
-fn bools(values: &[c_int]) -> Vec<bool> {
-    values.iter().map(|v| *v != 0).collect()
-}
 
 pub(crate) fn mpi_cart_create(cx: &Cx, a: arg::CartCreate) -> Result<usize> {
     Ok(put(cx.world().cart_create(

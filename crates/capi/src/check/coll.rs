@@ -78,7 +78,7 @@ impl Checked<'static> {
             .as_ref()
             .map(|collective| described(comm, collective.clone()));
         let Described { said, areas } = described.unwrap_or_default();
-        (self.check.collective(cx, self.fun, comm, said), areas)
+        (self.check.collective(cx, self.call.fun, comm, said), areas)
     }
 }
 

@@ -19,7 +19,6 @@ use super::record::{Reader, Writer};
 use super::report::EXIT_CODE;
 use super::{Check, call};
 use crate::cx::{CommRef, Cx, comm_name};
-use crate::process;
 
 /// First words of records: nothing follows from me to you; what I have left.
 const NOTHING_FOLLOWS: u64 = 2;
@@ -110,7 +109,7 @@ impl Check {
         world.wait_until(|| {
             self.poll(cx);
             let left = self.ending.left.borrow();
-            let told = (0..all).all(|rank| left.contains_key(&rank) || process::is_gone(cx, rank));
+            let told = (0..all).all(|rank| left.contains_key(&rank) || cx.is_gone(rank));
             Ok(self.has_sent_all() && told || self.is_closed())
         })?;
         if self.rank == 0 {
@@ -159,7 +158,7 @@ impl Check {
         world.wait_until(|| {
             self.poll(cx);
             let through = self.ending.through.get() >= expected.get();
-            Ok(through || self.is_closed() || (0..world.size()).any(|rank| process::is_gone(cx, rank)))
+            Ok(through || self.is_closed() || (0..world.size()).any(|rank| cx.is_gone(rank)))
         })
     }
 
@@ -182,7 +181,7 @@ impl Check {
                 world.wait(receiving)?;
                 strip(&mut status);
                 let by = match Sent::read(&header) {
-                    Some(sent) => format!(", sent by {}", self.call_text(sent.fun, sent.site)),
+                    Some(sent) => format!(", sent by {}", self.call_text(sent.call)),
                     None => String::new(),
                 };
                 lines.push(format!(
@@ -200,7 +199,7 @@ impl Check {
     fn requests_left(&self, _: &Cx) -> Vec<String> {
         let line = |handle| {
             let made = self.maker(What::Request, handle)?;
-            let call = self.call_text(made.fun, made.site);
+            let call = self.call_text(made);
             let what = if made.fun.name().ends_with("_init") || made.fun.name().ends_with("_init_c") {
                 "was never freed (MPI_Request_free)"
             } else {
@@ -213,72 +212,72 @@ impl Check {
 
     fn objects_left(&self, cx: &Cx) -> Vec<String> {
         let world = cx.world();
-        let mut lines = Vec::new();
-        let mut left = |what, noun: &str, free: &str, handles: &mut dyn Iterator<Item = (usize, String)>| {
-            for (handle, name) in handles {
-                let name = if name.is_empty() { name } else { format!(" {name}") };
-                let made = match self.maker(what, handle) {
-                    Some(made) => format!("made by {}", self.call_text(made.fun, made.site)),
-                    None => "made before MPI_Init, or by a function that gives several handles".into(),
-                };
-                lines.push(format!("the {noun}{name} {made} was never freed ({free})"));
-            }
-        };
-        let comms = world.comm_handles();
-        let comm_names = comms.iter().map(|handle| {
-            let name = world.comm(*handle).map(|comm| comm.name.borrow().clone());
+        let named = |handle: usize| {
+            let name = world.comm(handle).map(|comm| comm.name.borrow().clone());
             (
-                *handle,
+                handle,
                 String::from_utf8_lossy(&name.unwrap_or_default()).into_owned(),
             )
-        });
-        left(
-            What::Comm,
-            "communicator",
-            "MPI_Comm_free",
-            &mut comm_names.into_iter(),
-        );
-        let types: Vec<(usize, String)> = {
-            let types = cx.objects.types.borrow();
-            types.derived().map(|ty| (ty.handle(), ty.name())).collect()
         };
-        left(
-            What::Datatype,
-            "datatype",
-            "MPI_Type_free",
-            &mut types.into_iter(),
-        );
-        let simple = [
-            (What::Group, "group", "MPI_Group_free", Handles::Group),
-            (What::Op, "operation", "MPI_Op_free", Handles::Op),
+        let comms = world.comm_handles().into_iter().map(named).collect();
+        let types = cx.objects.types.borrow();
+        let types = types.derived().map(|ty| (ty.handle(), ty.name())).collect();
+        let live = |what, kind| {
+            let handles = self.live(what).into_iter();
+            let handles = handles.filter(|handle| kind == Handles::of(*handle) || what == What::Keyval);
+            handles.map(|handle| (handle, String::new())).collect::<Vec<_>>()
+        };
+        let kinds = [
+            (What::Comm, "communicator", "MPI_Comm_free", comms),
+            (What::Datatype, "datatype", "MPI_Type_free", types),
+            (
+                What::Group,
+                "group",
+                "MPI_Group_free",
+                live(What::Group, Some(Handles::Group)),
+            ),
+            (
+                What::Op,
+                "operation",
+                "MPI_Op_free",
+                live(What::Op, Some(Handles::Op)),
+            ),
             (
                 What::Errhandler,
                 "error handler",
                 "MPI_Errhandler_free",
-                Handles::Errhandler,
+                live(What::Errhandler, Some(Handles::Errhandler)),
             ),
-            (What::Info, "info object", "MPI_Info_free", Handles::Info),
-            (What::Message, "message handle", "MPI_Mrecv", Handles::Message),
+            (
+                What::Info,
+                "info object",
+                "MPI_Info_free",
+                live(What::Info, Some(Handles::Info)),
+            ),
+            (
+                What::Message,
+                "message handle",
+                "MPI_Mrecv",
+                live(What::Message, Some(Handles::Message)),
+            ),
+            (
+                What::Keyval,
+                "attribute key",
+                "MPI_Comm_free_keyval, MPI_Type_free_keyval",
+                live(What::Keyval, None),
+            ),
         ];
-        for (what, noun, free, kind) in simple {
-            let handles = self
-                .live(what)
-                .into_iter()
-                .filter(|handle| Handles::of(*handle) == Some(kind));
-            left(
-                what,
-                noun,
-                free,
-                &mut handles.map(|handle| (handle, String::new())),
-            );
+        let mut lines = Vec::new();
+        for (what, noun, free, handles) in kinds {
+            for (handle, name) in handles {
+                let name = if name.is_empty() { name } else { format!(" {name}") };
+                let made = match self.maker(what, handle) {
+                    Some(made) => format!("made by {}", self.call_text(made)),
+                    None => "made before MPI_Init, or by a function that gives several handles".into(),
+                };
+                lines.push(format!("the {noun}{name} {made} was never freed ({free})"));
+            }
         }
-        let keyvals = self.live(What::Keyval).into_iter();
-        left(
-            What::Keyval,
-            "attribute key",
-            "MPI_Comm_free_keyval, MPI_Type_free_keyval",
-            &mut keyvals.map(|id| (id, String::new())),
-        );
         lines
     }
 
@@ -289,8 +288,7 @@ impl Check {
             self.tell(&line);
         }
         if self.mode.error && findings > 0 {
-            process::abort(
-                cx,
+            cx.abort(
                 EXIT_CODE,
                 "findings of the check end the job (FARPOST_CHECK=error)",
             );

@@ -16,9 +16,10 @@ use farpost_mpi::engine::request::Status;
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use super::report::ReportKind;
-use super::{Check, Site};
+use super::{Call, Check, Site};
 use crate::abi;
-use crate::cx::{CommRef, Cx, Fun, comm_name};
+use crate::cx::{CommRef, Cx, comm_name};
+use crate::names::Fun;
 
 const MAGIC: u64 = 0xfa12_c4ec;
 const SIGNATURE: usize = 2;
@@ -27,8 +28,7 @@ const _: () = assert!(SIGNATURE + Signature::WORDS == HEADER_WORDS);
 /// What a header says.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent {
-    pub(crate) fun: Fun,
-    pub(crate) site: Site,
+    pub(crate) call: Call,
     class: u8,
     pub(crate) signature: Signature,
 }
@@ -36,8 +36,8 @@ pub(crate) struct Sent {
 impl Sent {
     fn write(&self) -> Header {
         let mut words = [0; HEADER_WORDS];
-        words[0] = MAGIC << 32 | u64::from(self.fun.0) << 16 | u64::from(self.class);
-        words[1] = self.site.0;
+        words[0] = MAGIC << 32 | u64::from(self.call.fun.0) << 16 | u64::from(self.class);
+        words[1] = self.call.site.0;
         words[SIGNATURE..].copy_from_slice(&self.signature.words());
         Rc::new(words.map(Cell::new))
     }
@@ -51,8 +51,10 @@ impl Sent {
         }
         let words: [u64; Signature::WORDS] = std::array::from_fn(|at| header[SIGNATURE + at].get());
         Some(Self {
-            fun,
-            site: Site(header[1].get()),
+            call: Call {
+                fun,
+                site: Site(header[1].get()),
+            },
             class: first as u8,
             signature: Signature::from_words(&words),
         })
@@ -66,21 +68,15 @@ pub(crate) struct Expected {
     datatype: Datatype,
     count: u64,
     comm: Option<CommRef>,
-    fun: Fun,
-    site: Site,
+    call: Call,
 }
 
 /// A buffer to send, its header before it.
 ///
 /// # Errors
 /// The datatype is too large to have a header.
-pub(crate) fn outgoing(fun: Fun, site: Site, buf: &SendBuf) -> Result<SendBuf> {
-    headed(
-        &header_of(fun, site, buf),
-        buf.address(),
-        buf.count(),
-        buf.datatype(),
-    )
+pub(crate) fn outgoing(call: Call, buf: &SendBuf) -> Result<SendBuf> {
+    headed(&header_of(call, buf), buf.address(), buf.count(), buf.datatype())
 }
 
 /// A packed copy to send in the place of `of`.
@@ -90,20 +86,19 @@ pub(crate) fn outgoing(fun: Fun, site: Site, buf: &SendBuf) -> Result<SendBuf> {
 ///
 /// # Safety
 /// As [`SendBuf::new`], of the copy.
-pub(crate) unsafe fn outgoing_copy(fun: Fun, site: Site, copy: &[u8], of: &SendBuf) -> Result<SendBuf> {
+pub(crate) unsafe fn outgoing_copy(call: Call, copy: &[u8], of: &SendBuf) -> Result<SendBuf> {
     let address = copy.as_ptr().expose_provenance();
     headed(
-        &header_of(fun, site, of),
+        &header_of(call, of),
         address,
         copy.len() as u64,
         &Datatype::byte(),
     )
 }
 
-fn header_of(fun: Fun, site: Site, buf: &SendBuf) -> Header {
+fn header_of(call: Call, buf: &SendBuf) -> Header {
     let sent = Sent {
-        fun,
-        site,
+        call,
         class: buf.sig(),
         signature: buf.datatype().signature().repeated(buf.count()),
     };
@@ -121,12 +116,7 @@ fn headed(header: &Header, address: usize, count: u64, datatype: &Datatype) -> R
 ///
 /// # Errors
 /// The datatype is too large to have a header.
-pub(crate) fn incoming(
-    fun: Fun,
-    site: Site,
-    buf: &RecvBuf,
-    comm: Option<&CommRef>,
-) -> Result<(RecvBuf, Expected)> {
+pub(crate) fn incoming(call: Call, buf: &RecvBuf, comm: Option<&CommRef>) -> Result<(RecvBuf, Expected)> {
     let header = Header::default();
     let headed = buf.datatype().headed(&header, buf.address(), buf.count())?;
     let expected = Expected {
@@ -134,8 +124,7 @@ pub(crate) fn incoming(
         datatype: buf.datatype().clone(),
         count: buf.count(),
         comm: comm.cloned(),
-        fun,
-        site,
+        call,
     };
     // SAFETY: the header lives as long as the datatype; the room is that of another buffer, whose maker promised it.
     Ok((
@@ -221,8 +210,8 @@ impl Check {
             status.source as c_int,
             sent.signature.describe(),
             status.tag,
-            self.call_text(sent.fun, sent.site),
-            self.call_text(expected.fun, expected.site),
+            self.call_text(sent.call),
+            self.call_text(expected.call),
             room.describe()
         )
     }

@@ -15,9 +15,10 @@ use super::made::What;
 use super::record::{Reader, Writer};
 use super::report::ReportKind;
 use super::site::Sites;
-use super::{Check, Site};
+use super::{Call, Check, Site};
 use crate::abi;
-use crate::cx::{CommRef, Cx, Fun, comm_name};
+use crate::cx::{CommRef, Cx, comm_name};
+use crate::names::Fun;
 
 /// First words of records: a collective call; whether a call was compared with all others; it was.
 const CALL: u64 = 1;
@@ -145,8 +146,7 @@ struct Told {
     side: u32,
     members: u32,
     inter: bool,
-    fun: Fun,
-    site: Site,
+    call: Call,
     comm: String,
     said: Said,
 }
@@ -165,8 +165,8 @@ impl Told {
         ] {
             to.word(word.into());
         }
-        to.word(self.fun.0.into())
-            .word(self.site.0)
+        to.word(self.call.fun.0.into())
+            .word(self.call.site.0)
             .text(self.comm.as_bytes());
         to.word(said.root.map_or(NOTHING, |root| u64::from(root as u32)));
         to.word(said.op.unwrap_or(NOTHING)).word(said.by_side.into());
@@ -205,8 +205,7 @@ impl Told {
             side,
             members,
             inter,
-            fun,
-            site,
+            call: Call { fun, site },
             comm,
             said,
         };
@@ -215,7 +214,7 @@ impl Told {
 
     /// The function, without the mark of large counts.
     fn function(&self) -> &'static str {
-        let name = self.fun.name();
+        let name = self.call.fun.name();
         name.strip_suffix("_c").unwrap_or(name)
     }
 
@@ -263,8 +262,7 @@ pub(super) struct Ledger {
 /// A call of a collective, as its communicator's leader knows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joined {
-    /// Where the program called.
-    pub(crate) site: Site,
+    pub(crate) call: Call,
     leader: u32,
     context: u64,
     number: u64,
@@ -283,7 +281,7 @@ fn leader(comm: &Comm) -> (u32, u32) {
 impl Check {
     /// The program calls a collective function of `comm`.
     pub(crate) fn collective(&self, cx: &'static Cx, fun: Fun, comm: &CommRef, said: Said) -> Joined {
-        let site = self.here();
+        let call = self.call_here(fun);
         let number = {
             let mut counts = self.ledger.counts.borrow_mut();
             let count = counts.entry(comm.context).or_default();
@@ -298,14 +296,13 @@ impl Check {
             side,
             members: comm.size() + remote,
             inter: comm.is_inter(),
-            fun,
-            site,
+            call,
             comm: self.comm_text(comm),
             said,
         };
         self.send(cx, leader, &told.write(comm.context, number));
         Joined {
-            site,
+            call,
             leader,
             context: comm.context,
             number,
@@ -460,7 +457,7 @@ impl Ledger {
                 "{missing} of {} never called {}, which {} did",
                 first.comm,
                 first.function(),
-                with_place(&first.who(), &sites.call_text(first.fun, first.site))
+                with_place(&first.who(), &sites.call_text(first.call))
             ))
         };
         list.into_iter().filter_map(line).collect()
@@ -470,13 +467,8 @@ impl Ledger {
 /// The first difference between the last call and those before it; whether what follows will differ too.
 fn compare_last(sites: &Sites, told: &[Told]) -> Option<(ReportKind, String, bool)> {
     let (new, others) = told.split_last()?;
-    let with_call = |told: &Told, what: String| {
-        format!(
-            "{} {what} in {}",
-            told.who(),
-            sites.call_text(told.fun, told.site)
-        )
-    };
+    let with_call =
+        |told: &Told, what: String| format!("{} {what} in {}", told.who(), sites.call_text(told.call));
     let differ = |old: &Told, what: [String; 2], rule: &str| {
         let [a, b] = what;
         let text = format!(
@@ -495,9 +487,9 @@ fn compare_last(sites: &Sites, told: &[Told]) -> Option<(ReportKind, String, boo
                  same order",
             new.comm,
             first.who(),
-            sites.call_text(first.fun, first.site),
+            sites.call_text(first.call),
             new.who(),
-            sites.call_text(new.fun, new.site)
+            sites.call_text(new.call)
         );
         return Some((ReportKind::Collective, text, true));
     }
@@ -589,6 +581,11 @@ mod tests {
 
     const SIZE: u32 = 4;
 
+    fn call(number: u16) -> Call {
+        let (fun, site) = (Fun(number), Site::default());
+        Call { fun, site }
+    }
+
     fn told(rank: u32, members: u32) -> Told {
         Told {
             rank,
@@ -596,8 +593,7 @@ mod tests {
             side: 0,
             members,
             inter: false,
-            fun: Fun(7),
-            site: Site::default(),
+            call: call(7),
             comm: "MPI_COMM_WORLD".into(),
             said: Said::default(),
         }
@@ -631,7 +627,7 @@ mod tests {
             "{left:?}"
         );
         let other = Told {
-            fun: Fun(9),
+            call: call(9),
             ..told(2, SIZE)
         };
         let (kind, text) = take(&ledger, &sites, 2, &other).expect("another function");

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
-use super::{Check, Site};
-use crate::cx::{self, Fun};
+use super::{Call, Check};
+use crate::cx;
+use crate::names::Fun;
 
 /// Below this are the handles of the ABI.
 const DYNAMIC: usize = 0x1000;
@@ -23,13 +24,6 @@ pub(crate) enum What {
     Info,
     Keyval,
     Message,
-}
-
-/// A call of the program's.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    pub(crate) fun: Fun,
-    pub(crate) site: Site,
 }
 
 #[derive(Default)]
@@ -52,11 +46,8 @@ impl Check {
         if what != What::Keyval && handle < DYNAMIC {
             return;
         }
-        let site = self.here();
-        self.made
-            .live
-            .borrow_mut()
-            .insert((what, handle), Call { fun, site });
+        let call = self.call_here(fun);
+        self.made.live.borrow_mut().insert((what, handle), call);
     }
 
     /// A handle is dead.
@@ -64,9 +55,9 @@ impl Check {
         if self.made.live.borrow_mut().remove(&(what, handle)).is_none() {
             return;
         }
-        let site = self.here();
+        let call = self.call_here(fun);
         let Freed { order, calls } = &mut *self.made.freed.borrow_mut();
-        if calls.insert((what, handle), Call { fun, site }).is_none() {
+        if calls.insert((what, handle), call).is_none() {
             order.push_back((what, handle));
         }
         if order.len() > REMEMBERED
@@ -93,18 +84,15 @@ impl Check {
     fn end_of(&self, handle: usize) -> Option<String> {
         let freed = self.made.freed.borrow();
         // No two kinds have a handle in common, but for attribute keys, which are asked for by number.
-        let call = freed
-            .calls
-            .iter()
-            .find(|((what, h), _)| *h == handle && *what != What::Keyval)?
-            .1;
-        Some(self.call_text(call.fun, call.site))
+        let mut calls = freed.calls.iter();
+        let (_, call) = calls.find(|((what, h), _)| *h == handle && *what != What::Keyval)?;
+        Some(self.call_text(*call))
     }
 }
 
 /// For an error about a handle that is dead: who completed or freed it, if that is known.
-pub(crate) fn history(handle: usize) -> String {
-    let ended = cx::process().check.get().and_then(|check| check.end_of(handle));
+pub(super) fn history(handle: usize) -> String {
+    let ended = super::of(cx::process()).and_then(|check| check.end_of(handle));
     ended.map_or_else(String::new, |call| {
         format!("; it was completed or freed by {call}")
     })

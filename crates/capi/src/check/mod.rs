@@ -20,7 +20,6 @@ mod end;
 mod header;
 mod ledger;
 pub(crate) mod made;
-pub(crate) mod mode;
 pub(crate) mod neighbor;
 pub(crate) mod p2p;
 mod pending;
@@ -32,20 +31,21 @@ mod site;
 
 use std::cell::Cell;
 
-use farpost_fabric::wait::Pause;
-use mode::CheckMode;
-
-use crate::cx::{self, Cx, Fun, World};
+use crate::cx::{self, Cx, ProcessCell};
 use crate::lock;
+use crate::names::Fun;
+use crate::objects;
 use crate::process::Stage;
+use crate::settings::CheckMode;
+use farpost_fabric::wait::Pause;
 
 #[cfg(fuzzing)]
 pub use ledger::fuzzing;
-pub(crate) use site::Site;
+pub(crate) use site::{Call, Site};
 
 /// What is known of a program that is checked.
 pub(crate) struct Check {
-    mode: report::Mode,
+    mode: CheckMode,
     /// My rank in MPI_COMM_WORLD.
     rank: u32,
     sites: site::Sites,
@@ -55,6 +55,13 @@ pub(crate) struct Check {
     ledger: ledger::Ledger,
     channel: channel::Channel,
     ending: end::Ending,
+}
+
+static CHECK: ProcessCell<Check> = ProcessCell::new();
+
+/// What looks for the program's mistakes, from MPI_Init on, if that was asked for.
+pub(crate) fn of(cx: &Cx) -> Option<&'static Check> {
+    CHECK.get(cx)
 }
 
 thread_local! {
@@ -67,16 +74,11 @@ pub(crate) fn call() -> Fun {
     CALL.get()
 }
 
-/// Begin to check: MPI is initialised. `None`: not asked for.
-pub(crate) fn begin(world: &'static World, mode: CheckMode) -> Option<Check> {
-    if mode == CheckMode::default() {
-        return None;
-    }
+/// Begin to check: MPI is initialised.
+pub(crate) fn begin(cx: &'static Cx, mode: CheckMode) {
+    let world = cx.world();
     let check = Check {
-        mode: report::Mode {
-            all: mode.all,
-            error: mode.error,
-        },
+        mode,
         rank: world.pid(),
         sites: site::Sites::new(),
         findings: report::Findings::default(),
@@ -86,8 +88,10 @@ pub(crate) fn begin(world: &'static World, mode: CheckMode) -> Option<Check> {
         channel: channel::Channel::open(world),
         ending: end::Ending::default(),
     };
+    CHECK.keep(cx, check);
     world.watch(Box::new(request::Results));
-    Some(check)
+    world.set_relax(Some(relax));
+    objects::tell_history(made::history);
 }
 
 impl Check {
@@ -103,12 +107,18 @@ impl Check {
     pub(crate) fn here(&self) -> Site {
         self.sites.here()
     }
+
+    /// The program's call of `fun`.
+    pub(crate) fn call_here(&self, fun: Fun) -> Call {
+        let site = self.here();
+        Call { fun, site }
+    }
 }
 
 /// What a world does while a wait makes no headway.
-pub(crate) fn relax(pause: Pause) -> bool {
+fn relax(pause: Pause) -> bool {
     let cx = cx::process();
-    if let Some(check) = cx.check.get() {
+    if let Some(check) = of(cx) {
         check.poll(cx);
     }
     lock::relax(pause)

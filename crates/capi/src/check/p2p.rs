@@ -10,23 +10,23 @@ use farpost_mpi::engine::request::Status;
 
 use super::areas::Area;
 use super::header::{self, Expected};
-use super::{Check, Site};
-use crate::calls::checking::{Checking, Sender, Unchecked};
+use super::{Call, Check};
+use crate::calls::checking::{Checking, Form, Sender, Unchecked};
 use crate::calls::forms::Collective;
-use crate::cx::{CommRef, Cx, Fun};
+use crate::cx::{CommRef, Cx};
+use crate::names::Fun;
 
 /// A call of a checked program.
 #[derive(Clone, Copy)]
 pub(crate) struct Checked<'a> {
     pub(super) check: &'a Check,
-    pub(super) fun: Fun,
-    site: Site,
+    pub(super) call: Call,
 }
 
 impl<'a> Checked<'a> {
     pub(crate) fn new(check: &'a Check, fun: Fun) -> Self {
-        let site = check.here();
-        Self { check, fun, site }
+        let call = check.call_here(fun);
+        Self { check, call }
     }
 
     fn meet(self, dest: c_int, comm: &CommRef) -> bool {
@@ -52,7 +52,7 @@ impl Checking for Checked<'static> {
         if !self.meet(dest, comm) {
             return Ok((buf, Noted::default()));
         }
-        let headed = header::outgoing(self.fun, self.site, &buf)?;
+        let headed = header::outgoing(self.call, &buf)?;
         let noted = Noted {
             areas: vec![Area::read(buf)],
             expected: None,
@@ -63,7 +63,7 @@ impl Checking for Checked<'static> {
     unsafe fn outgoing_copy(self, copy: &[u8], of: &SendBuf, dest: c_int, comm: &CommRef) -> Result<SendBuf> {
         self.meet(dest, comm);
         // SAFETY: the caller's promise.
-        unsafe { header::outgoing_copy(self.fun, self.site, copy, of) }
+        unsafe { header::outgoing_copy(self.call, copy, of) }
     }
 
     fn incoming(self, buf: RecvBuf, from: Sender<'_>) -> Result<(RecvBuf, Noted)> {
@@ -72,7 +72,7 @@ impl Checking for Checked<'static> {
             Sender::Member(comm) => Some(comm),
             Sender::Matched => None,
         };
-        let (headed, expected) = header::incoming(self.fun, self.site, &buf, comm)?;
+        let (headed, expected) = header::incoming(self.call, &buf, comm)?;
         let noted = Noted {
             areas: vec![Area::written(buf.as_send())],
             expected: Some(expected),
@@ -89,7 +89,7 @@ impl Checking for Checked<'static> {
     }
 
     fn run<T>(self, cx: &Cx, noted: &Noted, call: impl FnOnce() -> Result<T>) -> Result<T> {
-        let _memory = self.check.during(cx, self.fun, self.site, &noted.areas);
+        let _memory = self.check.during(cx, self.call, &noted.areas);
         call()
     }
 
@@ -106,9 +106,7 @@ impl Checking for Checked<'static> {
     }
 
     fn start(self, cx: &Cx, noted: Noted, start: impl FnOnce() -> Result<usize>) -> Result<usize> {
-        let operation = self
-            .check
-            .operation(self.fun, self.site, noted.areas, noted.expected);
+        let operation = self.check.operation(self.call, noted.areas, noted.expected);
         let begun = self.check.begin(cx, operation);
         // A send without a request of its own gets one, so that it is known whether the program completes it.
         let handle = start().and_then(|handle| match handle {
@@ -120,52 +118,35 @@ impl Checking for Checked<'static> {
     }
 
     fn persistent(self, noted: Noted, handle: usize) {
-        let operation = self
-            .check
-            .operation(self.fun, self.site, noted.areas, noted.expected);
+        let operation = self.check.operation(self.call, noted.areas, noted.expected);
         self.check.persistent(handle, operation);
     }
 
-    fn run_collective(
+    fn collective(
         self,
         cx: &'static Cx,
         comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<()> {
-        let made = made();
-        let (joined, areas) = self.join(cx, comm, &made);
-        let _memory = self.check.during(cx, self.fun, joined.site, &areas);
-        Unchecked
-            .run_collective(cx, comm, || made)
-            .inspect_err(|error| self.check.explain(cx, joined, error))
-    }
-
-    fn start_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
+        form: Form,
         made: impl FnOnce() -> Result<Collective>,
     ) -> Result<usize> {
         let made = made();
         let (joined, areas) = self.join(cx, comm, &made);
-        let operation = self.check.operation(self.fun, joined.site, areas, None);
-        let begun = self.check.begin(cx, operation.of(joined));
-        let handle = Unchecked.start_collective(cx, comm, || made);
-        self.check.begun(begun, handle.as_ref().ok().copied());
-        handle
-    }
-
-    fn persistent_collective(
-        self,
-        cx: &'static Cx,
-        comm: &CommRef,
-        made: impl FnOnce() -> Result<Collective>,
-    ) -> Result<usize> {
-        let made = made();
-        let (joined, areas) = self.join(cx, comm, &made);
-        let operation = self.check.operation(self.fun, joined.site, areas, None);
-        let handle = Unchecked.persistent_collective(cx, comm, || made)?;
-        self.check.persistent(handle, operation.of(joined));
-        Ok(handle)
+        let call = || Unchecked.collective(cx, comm, form, || made);
+        if matches!(form, Form::Run) {
+            let _memory = self.check.during(cx, joined.call, &areas);
+            return call().inspect_err(|error| self.check.explain(cx, joined, error));
+        }
+        let operation = self.check.operation(joined.call, areas, None);
+        let operation = operation.of(joined);
+        if matches!(form, Form::Start) {
+            let begun = self.check.begin(cx, operation);
+            let handle = call();
+            self.check.begun(begun, handle.as_ref().ok().copied());
+            handle
+        } else {
+            let handle = call()?;
+            self.check.persistent(handle, operation);
+            Ok(handle)
+        }
     }
 }

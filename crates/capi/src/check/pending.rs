@@ -9,13 +9,12 @@ use super::areas::Area;
 use super::header::Expected;
 use super::ledger::Joined;
 use super::report::ReportKind;
-use super::{Check, Site, call};
-use crate::cx::{Cx, Fun};
+use super::{Call, Check};
+use crate::cx::Cx;
 
 /// An operation of the program's.
 pub(crate) struct Operation {
-    fun: Fun,
-    site: Site,
+    call: Call,
     areas: Vec<Area>,
     expected: Option<Expected>,
     /// Of a collective: which call.
@@ -43,8 +42,7 @@ pub(crate) struct Begun {
 #[derive(Clone)]
 struct Used {
     area: Area,
-    fun: Fun,
-    site: Site,
+    call: Call,
 }
 
 /// A place of memory under way: written or not, logarithm of its length, address, number.
@@ -101,7 +99,7 @@ impl BuffersUnderWay {
 
 impl Check {
     /// An operation begins to use memory: tells what overlaps. Its places, where others see them.
-    fn occupy(&self, cx: &Cx, fun: Fun, site: Site, areas: &[Area]) -> Vec<Place> {
+    fn occupy(&self, cx: &Cx, call: Call, areas: &[Area]) -> Vec<Place> {
         let mut places = Vec::new();
         for area in areas {
             if area.write
@@ -109,13 +107,13 @@ impl Check {
             {
                 let text = format!(
                     "the receive buffer of {} has the byte at {byte:#x} twice: its datatype or displacements overlap themselves",
-                    self.call_text(fun, site)
+                    self.call_text(call)
                 );
                 self.find(cx, ReportKind::Overlap, &text);
             }
             if let Some((used, byte)) = self.pending.conflict(area) {
-                let (mine, theirs) = (self.call_text(fun, site), self.call_text(used.fun, used.site));
-                let text = if (fun.0, site) == (used.fun.0, used.site) {
+                let (mine, theirs) = (self.call_text(call), self.call_text(used.call));
+                let text = if call == used.call {
                     let what = if used.area.write && area.write {
                         "written twice"
                     } else {
@@ -135,30 +133,23 @@ impl Check {
                 self.find(cx, ReportKind::Overlap, &text);
             }
             let area = area.clone();
-            places.extend(self.pending.add(Used { area, fun, site }));
+            places.extend(self.pending.add(Used { area, call }));
         }
         places
     }
 
     /// A call uses memory until it returns.
-    pub(crate) fn during(&self, cx: &Cx, fun: Fun, site: Site, areas: &[Area]) -> During<'_> {
+    pub(crate) fn during(&self, cx: &Cx, call: Call, areas: &[Area]) -> During<'_> {
         During {
             check: self,
-            places: self.occupy(cx, fun, site, areas),
+            places: self.occupy(cx, call, areas),
         }
     }
 
     /// An operation that the program calls for.
-    pub(crate) fn operation(
-        &self,
-        fun: Fun,
-        site: Site,
-        areas: Vec<Area>,
-        expected: Option<Expected>,
-    ) -> Operation {
+    pub(crate) fn operation(&self, call: Call, areas: Vec<Area>, expected: Option<Expected>) -> Operation {
         Operation {
-            fun,
-            site,
+            call,
             areas,
             expected,
             joined: None,
@@ -167,7 +158,7 @@ impl Check {
 
     /// An operation is about to be under way.
     pub(crate) fn begin(&self, cx: &Cx, operation: Operation) -> Begun {
-        let places = self.occupy(cx, operation.fun, operation.site, &operation.areas);
+        let places = self.occupy(cx, operation.call, &operation.areas);
         let sums = operation
             .areas
             .iter()
@@ -201,13 +192,13 @@ impl Check {
 
     /// A [persistent](Self::persistent) request is started.
     pub(crate) fn starting(&self, cx: &Cx, handle: usize) {
-        let (fun, site, areas) = match self.pending.by_handle.borrow().get(&handle) {
+        let (call, areas) = match self.pending.by_handle.borrow().get(&handle) {
             Some(Begun {
                 operation, places, ..
-            }) if places.is_empty() => (operation.fun, operation.site, operation.areas.clone()),
+            }) if places.is_empty() => (operation.call, operation.areas.clone()),
             _ => return,
         };
-        let places = self.occupy(cx, fun, site, &areas);
+        let places = self.occupy(cx, call, &areas);
         let sums = areas.iter().map(|area| (!area.write).then(|| area.sum()));
         if let Some(known) = self.pending.by_handle.borrow_mut().get_mut(&handle) {
             known.sums = sums.collect();
@@ -247,9 +238,7 @@ impl Check {
             let areas = known.operation.areas.iter().zip(sums);
             let mut changed =
                 areas.filter_map(|(area, sum)| (whole && sum? != area.sum()).then_some(area.bytes()));
-            let changed = changed
-                .next()
-                .map(|bytes| (known.operation.fun, known.operation.site, bytes));
+            let changed = changed.next().map(|bytes| (known.operation.call, bytes));
             let expected = known.operation.expected.clone();
             let joined = known.operation.joined;
             if gone && !stays {
@@ -257,11 +246,11 @@ impl Check {
             }
             (changed, expected, joined)
         };
-        if let Some((fun, site, bytes)) = changed {
+        if let Some((call, bytes)) = changed {
             let text = format!(
                 "the program changed the send buffer of {bytes} bytes of {} before the operation was complete, as {} told",
-                self.call_text(fun, site),
-                self.call_text(call(), self.here())
+                self.call_text(call),
+                self.call_text(self.call_here(super::call()))
             );
             self.find(cx, ReportKind::Changed, &text);
         }

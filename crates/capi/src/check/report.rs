@@ -4,10 +4,9 @@ use std::cell::{Cell, RefCell};
 
 use farpost_mpi::Error;
 
-use super::Check;
-use super::site::Site;
-use crate::cx::{Cx, Fun};
-use crate::process;
+use super::{Call, Check};
+use crate::cx::Cx;
+use crate::process::say;
 
 /// Exit code of a job that has findings, where that was asked for.
 pub(crate) const EXIT_CODE: i32 = 1;
@@ -40,15 +39,6 @@ impl ReportKind {
             ReportKind::Left => "of what was left at the end",
         }
     }
-}
-
-/// What was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mode {
-    /// Every finding is told in full.
-    pub(crate) all: bool,
-    /// A finding ends the job.
-    pub(crate) error: bool,
 }
 
 #[derive(Default)]
@@ -97,8 +87,7 @@ impl Check {
             self.tell(&format!("rank {}: {text}", self.rank));
         }
         if self.mode.error && kind != ReportKind::Left {
-            process::abort(
-                cx,
+            cx.abort(
                 EXIT_CODE,
                 "a finding of the check ends the job (FARPOST_CHECK=error)",
             );
@@ -116,11 +105,11 @@ impl Check {
 
     /// A line for people.
     pub(crate) fn tell(&self, text: &str) {
-        process::say(&format!("check: {text}"));
+        say(&format!("check: {text}"));
     }
 
     /// A function and where it was called.
-    pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
-        self.sites.call_text(fun, site)
+    pub(crate) fn call_text(&self, call: Call) -> String {
+        self.sites.call_text(call)
     }
 }

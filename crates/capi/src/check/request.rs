@@ -8,7 +8,8 @@ use super::Check;
 use super::made::What;
 use crate::calls;
 use crate::calls::arg;
-use crate::cx::{self, Cx, Fun};
+use crate::cx::{self, Cx};
+use crate::names::Fun;
 
 /// Sees all results.
 pub(crate) struct Results;
@@ -16,7 +17,7 @@ pub(crate) struct Results;
 impl Watch for Results {
     fn finished(&self, handle: usize, status: &mut Status, gone: bool) {
         let cx = cx::process();
-        if let Some(check) = cx.check.get() {
+        if let Some(check) = super::of(cx) {
             check.completed(cx, handle, status, gone, false);
             if gone {
                 check.gone(What::Request, super::call(), handle);
@@ -26,7 +27,7 @@ impl Watch for Results {
 
     fn peeked(&self, handle: usize, status: &mut Status) {
         let cx = cx::process();
-        if let Some(check) = cx.check.get() {
+        if let Some(check) = super::of(cx) {
             check.completed(cx, handle, status, false, true);
         }
     }
@@ -58,7 +59,7 @@ pub(crate) fn mpi_startall(cx: &Cx, check: &Check, _: Fun, a: arg::Startall) -> 
 }
 
 pub(crate) fn mpi_request_free(cx: &Cx, check: &Check, _: Fun, a: arg::RequestFree) -> Result<()> {
-    let handle = a.request.get();
+    let handle = a.request;
     calls::request::mpi_request_free(cx, a)?;
     check.forget(handle, false);
     Ok(())

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 
-use crate::cx::Fun;
+use crate::names::Fun;
 
 /// Bits of a site that tell the place in its object.
 const PLACE_BITS: u32 = 40;
@@ -23,6 +23,13 @@ const DEPTH: usize = 64;
 /// Where a function was called; 0: nobody knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Site(pub(crate) u64);
+
+/// A call of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) fun: Fun,
+    pub(crate) site: Site,
+}
 
 /// An object in memory.
 struct Object {
@@ -108,10 +115,10 @@ impl Sites {
     }
 
     /// For people: a function, and where it was called.
-    pub(crate) fn call_text(&self, fun: Fun, site: Site) -> String {
-        match self.describe(site) {
-            place if place.is_empty() => fun.name().into(),
-            place => format!("{} ({place})", fun.name()),
+    pub(crate) fn call_text(&self, call: Call) -> String {
+        match self.describe(call.site) {
+            place if place.is_empty() => call.fun.name().into(),
+            place => format!("{} ({place})", call.fun.name()),
         }
     }
 }

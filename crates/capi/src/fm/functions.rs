@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fm::Fm;
+use farpost_node::Interface;
 
 use crate::cx::Cx;
-use crate::interfaces;
 use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes, arg};
-use crate::node::{self, Interface};
+use crate::interfaces::{self, refuse};
+use crate::node;
 use crate::{process, roll};
 
 use super::state::{Failure, state};
@@ -30,14 +31,11 @@ pub(super) fn narrow(number: c_ulong) -> u32 {
 /// `buf` is null or points to `len` bytes that nobody writes meanwhile.
 #[inline(always)]
 pub(super) unsafe fn bytes<'a>(buf: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+    if len == 0 {
+        return Ok(&[]);
+    }
     if buf.is_null() {
-        if len == 0 {
-            return Ok(&[]);
-        }
-        return Err(Failure::new(
-            api::FM_EARG,
-            format!("buf is NULL, where {len} bytes are wanted"),
-        ));
+        return refuse!(api::FM_EARG: "buf is NULL, where {len} bytes are wanted");
     }
     // SAFETY: the caller's promise.
     Ok(unsafe { slice::from_raw_parts(buf.cast(), len) })
@@ -47,10 +45,7 @@ pub(crate) fn fm_set_parameter(cx: &'static Cx, a: arg::FM_set_parameter) -> Res
     let what = a.what;
     let state = state(cx);
     if state.was_opened() {
-        return Err(Failure::new(
-            api::FM_EINIT,
-            "parameters are set before FM_initialize",
-        ));
+        return refuse!(api::FM_EINIT: "parameters are set before FM_initialize");
     }
     // A C int among variable arguments: its upper half means nothing.
     let int = a.value as c_int;
@@ -58,16 +53,10 @@ pub(crate) fn fm_set_parameter(cx: &'static Cx, a: arg::FM_set_parameter) -> Res
         api::FM_QUIET => state.quiet.set(int != 0),
         api::FM_MAX_HANDLERS if (1..=1 << 16).contains(&int) => state.max_handlers.set(int as u32),
         api::FM_MAX_HANDLERS => {
-            let why = format!("FM_MAX_HANDLERS = {int}: allowed are 1 to 65536");
-            return Err(Failure::new(api::FM_EARG, why));
+            return refuse!(api::FM_EARG: "FM_MAX_HANDLERS = {int}: allowed are 1 to 65536");
         }
         api::FM_KEY_NAME | api::FM_GRM_NAME | api::FM_GRM_PORT | api::FM_CM_PORT => {}
-        _ => {
-            return Err(Failure::new(
-                api::FM_EARG,
-                format!("there is no parameter {what}"),
-            ));
-        }
+        _ => return refuse!(api::FM_EARG: "there is no parameter {what}"),
     }
     Ok(())
 }
@@ -87,7 +76,7 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
             FM_nodeid.set(cx, c_ulong::from(node.job.rank()));
             FM_numnodes.set(cx, c_ulong::from(node.job.size()));
         }
-        Err(why) => process::abort(cx, 1, &format!("FM_initialize: {why}")),
+        Err(why) => cx.abort(1, &format!("FM_initialize: {why}")),
     }
 }
 
@@ -127,13 +116,7 @@ pub(crate) fn fm_register_message_handler(cx: &'static Cx, a: arg::FM_register_m
         };
         Ok(fm.register_message_handler(narrow(id), run)?)
     };
-    match register() {
-        Ok(id) => c_ulong::from(id),
-        Err(failure) => {
-            state.fail("FM_register_message_handler", failure);
-            c_ulong::from(api::FM_ANY_ID)
-        }
-    }
+    state.registered("FM_register_message_handler", register())
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! What the process keeps for Fast Messages, and how errors reach the program.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_ulong};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use farpost_fm::{Fm, FmError, Sending};
 use farpost_node::NodeFabric;
 
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::{Answer, fm as api};
+use crate::interfaces::{self, Answer, fm as api};
 use crate::process;
 
 /// The node of this process.
@@ -49,18 +49,7 @@ pub(super) fn state(cx: &'static Cx) -> &'static FmState {
     })
 }
 
-/// An error code with its sentence.
-pub(crate) struct Failure {
-    pub code: c_int,
-    pub sentence: String,
-}
-
-impl Failure {
-    pub fn new(code: c_int, sentence: impl Into<String>) -> Self {
-        let sentence = sentence.into();
-        Self { code, sentence }
-    }
-}
+pub(crate) type Failure = interfaces::Failure<c_int>;
 
 impl From<FmError> for Failure {
     fn from(error: FmError) -> Self {
@@ -131,12 +120,21 @@ impl FmState {
     /// Keep and say the sentence of a failure: its code.
     #[cold]
     pub fn fail(&self, function: &str, failure: Failure) -> c_int {
-        let sentence = format!("{function}: {}", failure.sentence);
+        let sentence = format!("{function}: {}", failure.why);
         if !self.quiet.get() {
             process::say(&sentence);
         }
         self.error.replace(CString::new(sentence).unwrap_or_default());
         failure.code
+    }
+
+    /// The number of a handler, or what C gets in its place.
+    pub fn registered(&self, function: &str, id: Result<u32, Failure>) -> c_ulong {
+        id.unwrap_or_else(|failure| {
+            self.fail(function, failure);
+            api::FM_ANY_ID
+        })
+        .into()
     }
 
     /// No failure.

@@ -5,13 +5,15 @@
 
 use core::ffi::c_ulong;
 use core::slice;
+use std::cell::RefMut;
 
 use farpost_fabric::Peer;
-use farpost_fm::{Flow, Receive};
+use farpost_fm::{Flow, Receive, Sending};
 use farpost_node::NodeFabric;
 
 use crate::cx::Cx;
 use crate::interfaces::fm::{self as api, arg};
+use crate::interfaces::refuse;
 use crate::lock;
 
 use super::functions::{bytes, narrow};
@@ -62,13 +64,7 @@ pub(crate) fn fm_register_handler(cx: &'static Cx, a: arg::FM_register_handler) 
         };
         Ok(fm.register_handler(narrow(id), run)?)
     };
-    match register() {
-        Ok(id) => c_ulong::from(id),
-        Err(failure) => {
-            state.fail("FM_register_handler", failure);
-            c_ulong::from(api::FM_ANY_ID)
-        }
-    }
+    state.registered("FM_register_handler", register())
 }
 
 fn no_stream(what: &str) -> Failure {
@@ -83,10 +79,7 @@ pub(crate) unsafe fn fm_receive(cx: &'static Cx, a: arg::FM_receive) -> Result<(
         return Err(no_stream("a handler that runs"));
     }
     if a.buf.is_null() && len > 0 {
-        return Err(Failure::new(
-            api::FM_EARG,
-            format!("buf is NULL, where {len} bytes are wanted"),
-        ));
+        return refuse!(api::FM_EARG: "buf is NULL, where {len} bytes are wanted");
     }
     if len == 0 {
         return Ok(());
@@ -115,51 +108,48 @@ pub(crate) fn fm_begin_message(cx: &'static Cx, a: arg::FM_begin_message) -> *mu
             .begin_message(narrow(a.dest), a.length as usize, narrow(a.handler))?)
     };
     match begin() {
-        Ok(Some(message)) => match state.sending.try_borrow_mut() {
-            Ok(mut sending) => {
+        Ok(Some(message)) => {
+            if let Ok(mut sending) = state.sending.try_borrow_mut() {
                 *sending = Some(message);
-                (&raw const state.sending).cast_mut().cast()
+                return (&raw const state.sending).cast_mut().cast();
             }
-            Err(_) => core::ptr::null_mut(),
-        },
-        Ok(None) => {
-            state.clear_error();
-            core::ptr::null_mut()
         }
-        Err(failure) => {
-            state.fail("FM_begin_message", failure);
-            core::ptr::null_mut()
-        }
+        Ok(None) => state.clear_error(),
+        Err(failure) => _ = state.fail("FM_begin_message", failure),
     }
+    core::ptr::null_mut()
 }
 
-fn is_sending(state: &FmState, stream: *mut api::FM_stream) -> bool {
-    core::ptr::eq(stream.cast(), &raw const state.sending)
+#[cold]
+fn not_sending() -> Failure {
+    no_stream("a message that is being sent")
+}
+
+/// The message that is being sent, which `stream` has to stand for.
+#[inline(always)]
+fn sending(
+    cx: &'static Cx,
+    stream: *mut api::FM_stream,
+) -> Result<RefMut<'static, Option<Sending<NodeFabric>>>, Failure> {
+    let state = state(cx);
+    state.node()?;
+    if !core::ptr::eq(stream.cast(), &raw const state.sending) {
+        return Err(not_sending());
+    }
+    // Borrowed: from a handler that runs while a piece waits for a slot.
+    state.sending.try_borrow_mut().map_err(|_| not_sending())
 }
 
 #[inline(always)]
 pub(crate) unsafe fn fm_send_piece(cx: &'static Cx, a: arg::FM_send_piece) -> Result<(), Failure> {
-    let state = state(cx);
-    state.node()?;
-    let wrong = || no_stream("a message that is being sent");
-    if !is_sending(state, a.stream) {
-        return Err(wrong());
-    }
-    // Borrowed: from a handler that runs while a piece waits for a slot.
-    let mut sending = state.sending.try_borrow_mut().map_err(|_| wrong())?;
-    let message = sending.as_mut().ok_or_else(wrong)?;
+    let mut sending = sending(cx, a.stream)?;
+    let message = sending.as_mut().ok_or_else(not_sending)?;
     // SAFETY: the program's promise.
     let piece = unsafe { bytes(a.buf, a.len as usize)? };
     Ok(message.piece(piece)?)
 }
 
 pub(crate) fn fm_end_message(cx: &'static Cx, a: arg::FM_end_message) -> Result<(), Failure> {
-    let state = state(cx);
-    state.node()?;
-    let wrong = || no_stream("a message that is being sent");
-    if !is_sending(state, a.stream) {
-        return Err(wrong());
-    }
-    let message = state.sending.try_borrow_mut().map_err(|_| wrong())?.take();
-    Ok(message.ok_or_else(wrong)?.end()?)
+    let message = sending(cx, a.stream)?.take();
+    Ok(message.ok_or_else(not_sending)?.end()?)
 }

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use farpost_fabric::{Peer, Priority};
 use farpost_jam::vi::Batch;
 use farpost_jam::{Buffer, Header, Jam};
+use farpost_node::Interface;
 
-use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, rest, sentence, state};
+use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, refuse, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::jam::arg;
 use crate::interfaces::{self, jam::*};
-use crate::node::{self, Interface};
+use crate::node;
 use crate::process;
 
 /// Longest time that seeing off what waits may take.
@@ -24,7 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) fn jam_initialize(cx: &'static Cx) {
     let node = match node::open(cx, Interface::Jam) {
         Ok(node) => node,
-        Err(why) => process::abort(cx, 1, &format!("JAM_initialize: {why}")),
+        Err(why) => cx.abort(1, &format!("JAM_initialize: {why}")),
     };
     JAM_me.set(cx, node.job.rank());
     JAM_size.set(cx, node.job.size());
@@ -116,14 +117,14 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
         flags & !JAM_RANDOM_ROUTE == 0,
         words.is_null(),
     ) else {
-        let why = format!(
-            "JAM_send: priority={priority}, flags={flags:#x}, words={words:p}: one of them cannot be"
+        return refuse!(
+            cx, JAM_EINVAL: "JAM_send: priority={priority}, flags={flags:#x}, words={words:p}: one of them cannot be"
         );
-        return Err(fail(cx, JAM_EINVAL, &why));
     };
     if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
-        let why = format!("JAM_send: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
-        return Err(fail(cx, JAM_ELENGTH, &why));
+        return refuse!(
+            cx, JAM_ELENGTH: "JAM_send: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words"
+        );
     }
     let mut header = Header::new(Peer(a.to), priority, a.tag);
     header.random = flags & JAM_RANDOM_ROUTE != 0;
@@ -203,16 +204,12 @@ pub(crate) unsafe fn jam_batch_free(_: &'static Cx, a: arg::JAM_batch_free) {
 pub(crate) unsafe fn jam_batch_push(cx: &'static Cx, a: arg::JAM_batch_push) -> Answer {
     let (batch, words, count) = (a.batch, a.words, a.count);
     if batch.is_null() || words.is_null() {
-        return Err(fail(
-            cx,
-            JAM_EINVAL,
-            &format!("JAM_batch_push: batch={batch:p}, words={words:p}: one is NULL"),
-        ));
+        return refuse!(cx, JAM_EINVAL: "JAM_batch_push: batch={batch:p}, words={words:p}: one is NULL");
     }
     if !(JAM_MIN_WORDS..=JAM_MAX_WORDS).contains(&count) {
-        let why =
-            format!("JAM_batch_push: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words");
-        return Err(fail(cx, JAM_ELENGTH, &why));
+        return refuse!(
+            cx, JAM_ELENGTH: "JAM_batch_push: count={count}: allowed are {JAM_MIN_WORDS} to {JAM_MAX_WORDS} words"
+        );
     }
     // SAFETY: made by `jam_batch_create`; not null, and the caller vouches for its words.
     let (batch, payload) = unsafe { (&mut *batch.cast::<Batch>(), payload(words, count)) };
@@ -222,7 +219,7 @@ pub(crate) unsafe fn jam_batch_push(cx: &'static Cx, a: arg::JAM_batch_push) -> 
 pub(crate) unsafe fn jam_batch_launch(cx: &'static Cx, a: arg::JAM_batch_launch) -> Answer {
     let state = state(cx)?;
     if a.batch.is_null() {
-        return Err(fail(cx, JAM_EINVAL, "JAM_batch_launch: batch is NULL"));
+        return refuse!(cx, JAM_EINVAL: "JAM_batch_launch: batch is NULL");
     }
     // SAFETY: made by `jam_batch_create`.
     match state.jam.doorbell(unsafe { &mut *a.batch.cast::<Batch>() }) {
@@ -253,8 +250,9 @@ pub(crate) unsafe fn jam_rdma_send(cx: &'static Cx, a: arg::JAM_rdma_send) -> An
     let (buffer, transfer) = (a.buffer, a.transfer.pointer());
     let state = state(cx)?;
     if transfer.is_null() || (buffer.is_null() && a.size > 0) {
-        let why = format!("JAM_rdma_send: buffer={buffer:p}, transfer={transfer:p}: one is NULL");
-        return Err(fail(cx, JAM_EINVAL, &why));
+        return refuse!(
+            cx, JAM_EINVAL: "JAM_rdma_send: buffer={buffer:p}, transfer={transfer:p}: one is NULL"
+        );
     }
     // SAFETY: the caller leaves the block alone until the transfer has ended, and it is only read.
     let block = unsafe { Buffer::lent(buffer.cast_mut().cast(), a.size) };
@@ -276,9 +274,9 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, a: arg::JAM_rdma_test) -> Answer {
         .find(|name| name.number() == transfer)
         .copied();
     let Some(name) = known else {
-        let why =
-            format!("JAM_rdma_test: transfer={transfer}: no such transfer, or its end was told already");
-        return Err(fail(cx, JAM_EINVAL, &why));
+        return refuse!(
+            cx, JAM_EINVAL: "JAM_rdma_test: transfer={transfer}: no such transfer, or its end was told already"
+        );
     };
     state.jam.poll();
     let Some(result) = state.jam.rdma().ended(name) else {
@@ -293,7 +291,7 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, a: arg::JAM_rdma_test) -> Answer {
 pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, a: arg::JAM_rdma_post) -> Answer {
     let state = state(cx)?;
     if a.buffer.is_null() {
-        return Err(fail(cx, JAM_EINVAL, "JAM_rdma_post: buffer is NULL"));
+        return refuse!(cx, JAM_EINVAL: "JAM_rdma_post: buffer is NULL");
     }
     // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken.
     state
@@ -330,11 +328,12 @@ pub(crate) fn jam_register(cx: &'static Cx, a: arg::JAM_register) -> Answer {
     let (procedure, function) = (a.procedure, a.function);
     let state = state(cx)?;
     let Some(function) = function else {
-        return Err(fail(cx, JAM_EINVAL, "JAM_register: function is NULL"));
+        return refuse!(cx, JAM_EINVAL: "JAM_register: function is NULL");
     };
     if procedure > JAM_MAX_PROCEDURE as u32 {
-        let why = format!("JAM_register: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
-        return Err(fail(cx, JAM_EPROCEDURE, &why));
+        return refuse!(
+            cx, JAM_EPROCEDURE: "JAM_register: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}"
+        );
     }
     let run = move |_: &Jam<_>, from: Peer, argument: &[u8]| {
         // SAFETY: the program's function, called as its type says.
@@ -347,18 +346,13 @@ pub(crate) unsafe fn jam_rpc(cx: &'static Cx, a: arg::JAM_rpc) -> Answer {
     let (procedure, size) = (a.procedure, a.size);
     let state = state(cx)?;
     if procedure > JAM_MAX_PROCEDURE as u32 {
-        let why = format!("JAM_rpc: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}");
-        return Err(fail(cx, JAM_EPROCEDURE, &why));
+        return refuse!(
+            cx, JAM_EPROCEDURE: "JAM_rpc: procedure={procedure}: the highest number is {JAM_MAX_PROCEDURE}"
+        );
     }
     let bytes: &[u8] = match (a.argument.is_null(), size) {
         (_, 0) => &[],
-        (true, _) => {
-            return Err(fail(
-                cx,
-                JAM_EINVAL,
-                &format!("JAM_rpc: argument is NULL and size is {size}"),
-            ));
-        }
+        (true, _) => return refuse!(cx, JAM_EINVAL: "JAM_rpc: argument is NULL and size is {size}"),
         // SAFETY: the caller vouches for them.
         (false, _) => unsafe { core::slice::from_raw_parts(a.argument.cast(), size) },
     };

@@ -12,11 +12,11 @@ use farpost_fabric::wait::Pause;
 use farpost_jam::pio::TRANSMIT;
 use farpost_jam::rdma::Transfer;
 use farpost_jam::{Jam, JamError};
+use farpost_node::NodeFabric;
 
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::{self, jam as c};
 use crate::lock;
-use crate::node::NodeFabric;
 
 /// What JAM keeps for the process.
 pub(crate) struct JamState {
@@ -61,6 +61,12 @@ fn fail(cx: &'static Cx, code: i32, why: &str) -> Failed {
     *sentence(cx).borrow_mut() = Cow::Owned(text);
     Failed(code)
 }
+
+/// What a body answers that does not succeed.
+macro_rules! refuse {
+    ($cx:ident, $code:path: $($why:tt)+) => { Err($crate::jam::fail($cx, $code, &format!($($why)+))) };
+}
+use refuse;
 
 #[cold]
 fn failed(cx: &'static Cx, error: &JamError) -> Failed {

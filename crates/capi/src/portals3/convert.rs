@@ -9,8 +9,9 @@ use farpost_portals::{
 };
 
 use crate::interfaces::portals3::*;
+use crate::interfaces::refuse;
 
-use super::state::{Answer, Failure};
+use super::state::Answer;
 
 pub(super) fn id(of: ptl_process_id_t) -> ProcessId {
     ProcessId::new(of.nid, of.pid)
@@ -42,8 +43,8 @@ impl Display for ptl_md_t {
 }
 
 #[cold]
-fn none_of(name: &str, value: u32, allowed: &str) -> Failure {
-    Failure::new(Error::Fail, format!("{name}={value}: allowed are {allowed}"))
+fn none_of<T>(name: &str, value: u32, allowed: &str) -> Answer<T> {
+    refuse!(Error::Fail: "{name}={value}: allowed are {allowed}")
 }
 
 /// # Errors
@@ -53,7 +54,7 @@ pub(super) fn unlink(name: &str, value: ptl_unlink_t) -> Answer<Unlink> {
     match value {
         PTL_RETAIN => Ok(Unlink::Retain),
         PTL_UNLINK => Ok(Unlink::Unlink),
-        _ => Err(none_of(name, value, "PTL_RETAIN (0) and PTL_UNLINK (1)")),
+        _ => none_of(name, value, "PTL_RETAIN (0) and PTL_UNLINK (1)"),
     }
 }
 
@@ -64,11 +65,7 @@ pub(super) fn position(value: ptl_ins_pos_t) -> Answer<Position> {
     match value {
         PTL_INS_BEFORE => Ok(Position::Before),
         PTL_INS_AFTER => Ok(Position::After),
-        _ => Err(none_of(
-            "position",
-            value,
-            "PTL_INS_BEFORE (0) and PTL_INS_AFTER (1)",
-        )),
+        _ => none_of("position", value, "PTL_INS_BEFORE (0) and PTL_INS_AFTER (1)"),
     }
 }
 
@@ -79,11 +76,7 @@ pub(super) fn ack_req(value: ptl_ack_req_t) -> Answer<AckReq> {
     match value {
         PTL_ACK_REQ => Ok(AckReq::Ack),
         PTL_NO_ACK_REQ => Ok(AckReq::NoAck),
-        _ => Err(none_of(
-            "ack_req",
-            value,
-            "PTL_ACK_REQ (0) and PTL_NO_ACK_REQ (1)",
-        )),
+        _ => none_of("ack_req", value, "PTL_ACK_REQ (0) and PTL_NO_ACK_REQ (1)"),
     }
 }
 
@@ -140,11 +133,9 @@ pub(super) unsafe fn descriptor(md: &ptl_md_t, limits: &Limits) -> Answer<(Md, I
     }
     let most = u64::try_from(limits.max_md_iovecs).unwrap_or(0);
     if md.length > most || (md.start.is_null() && md.length > 0) {
-        let why = format!(
-            "md.start={:p}, md.length={}: with PTL_MD_IOVEC an array of at most {most} pieces is wanted (limits: max_md_iovecs)",
-            md.start, md.length
+        return refuse!(
+            Error::MdIllegal: "md.start={:p}, md.length={}: with PTL_MD_IOVEC an array of at most {most} pieces is wanted (limits: max_md_iovecs)", md.start, md.length
         );
-        return Err(Failure::new(Error::MdIllegal, why));
     }
     let pieces = md.start.cast_const().cast::<ptl_md_iovec_t>();
     let each = (0..md.length as usize).map(|at| {
@@ -195,28 +186,26 @@ pub(super) fn c_event(event: &Event) -> ptl_event_t {
     }
 }
 
+/// The same fields in another structure.
+macro_rules! same_limits {
+    ($to:ident, $of:expr) => {
+        $to {
+            max_mes: $of.max_mes,
+            max_mds: $of.max_mds,
+            max_eqs: $of.max_eqs,
+            max_ac_index: $of.max_ac_index,
+            max_pt_index: $of.max_pt_index,
+            max_md_iovecs: $of.max_md_iovecs,
+            max_me_list: $of.max_me_list,
+            max_getput_md: $of.max_getput_md,
+        }
+    };
+}
+
 pub(super) fn limits(of: &ptl_ni_limits_t) -> Limits {
-    Limits {
-        max_mes: of.max_mes,
-        max_mds: of.max_mds,
-        max_eqs: of.max_eqs,
-        max_ac_index: of.max_ac_index,
-        max_pt_index: of.max_pt_index,
-        max_md_iovecs: of.max_md_iovecs,
-        max_me_list: of.max_me_list,
-        max_getput_md: of.max_getput_md,
-    }
+    same_limits!(Limits, of)
 }
 
 pub(super) fn c_limits(of: &Limits) -> ptl_ni_limits_t {
-    ptl_ni_limits_t {
-        max_mes: of.max_mes,
-        max_mds: of.max_mds,
-        max_eqs: of.max_eqs,
-        max_ac_index: of.max_ac_index,
-        max_pt_index: of.max_pt_index,
-        max_md_iovecs: of.max_md_iovecs,
-        max_me_list: of.max_me_list,
-        max_getput_md: of.max_getput_md,
-    }
+    same_limits!(ptl_ni_limits_t, of)
 }

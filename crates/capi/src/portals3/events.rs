@@ -8,8 +8,8 @@ use std::time::Duration;
 use farpost_portals::{Error, Event, Handle, NetworkInterface, TIME_FOREVER};
 
 use crate::cx::Cx;
-use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
+use crate::interfaces::{Place, refuse};
 
 use super::convert::c_event;
 use super::state::{Answer, Failure, state, there};
@@ -19,13 +19,8 @@ pub(crate) fn ptleqalloc(cx: &'static Cx, a: arg::PtlEQAlloc) -> Answer {
     let ni = state(cx).interface(a.ni_handle)?;
     there("eq_handle", a.eq_handle)?;
     let count = u32::try_from(count).map_err(|_| Error::NoSpace)?;
-    let handler = match a.eq_handler {
-        Some(handler) => {
-            let made = ni.handlers.of(handler);
-            Some(made.map_err(|why| Failure::new(Error::NoSpace, why))?)
-        }
-        None => None,
-    };
+    let handler = a.eq_handler.map(|handler| ni.handlers.of(handler)).transpose();
+    let handler = handler.map_err(|why| Failure::new(Error::NoSpace, why))?;
     let handled = handler.is_some();
     let made = ni.interface.eq_alloc(count, handler)?;
     if handled && ni.interface.is_served() {
@@ -88,10 +83,7 @@ pub(crate) unsafe fn ptleqpoll(cx: &'static Cx, a: arg::PtlEQPoll) -> Answer {
     let size = a.size;
     let ni = state(cx).any(Error::EqInvalid)?;
     if size <= 0 {
-        return Err(Failure::new(
-            Error::EqInvalid,
-            format!("size={size}: at least one event queue is wanted"),
-        ));
+        return refuse!(Error::EqInvalid: "size={size}: at least one event queue is wanted");
     }
     there("eq_handles", a.eq_handles)?;
     there("event", a.event)?;

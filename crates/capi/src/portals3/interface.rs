@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use farpost_fabric::Fabric;
 use farpost_fabric::wait::WaitPolicy;
+use farpost_node::{Interface, NodeFabric, PortalsPlace};
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::Cx;
-use crate::interfaces::Place;
 use crate::interfaces::portals3::*;
-use crate::node::{self, Interface, NodeFabric, PortalsPlace};
+use crate::interfaces::{Place, refuse};
+use crate::node;
 use crate::process;
 use crate::progress::{self, Reason, Served};
 use crate::roll;
@@ -48,11 +49,10 @@ fn place_of(iface: ptl_interface_t) -> Answer<Option<(PortalsPlace, &'static str
         PTL_IFACE_GENERIC => Ok(Some((PortalsPlace::Generic, "PTL_IFACE_GENERIC"))),
         PTL_IFACE_ACCELERATED => Ok(Some((PortalsPlace::Accelerated, "PTL_IFACE_ACCELERATED"))),
         _ => {
-            let why = format!(
-                "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
+            refuse!(
+                Error::IfaceInvalid: "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
                  PTL_IFACE_GENERIC ({PTL_IFACE_GENERIC}) and PTL_IFACE_ACCELERATED ({PTL_IFACE_ACCELERATED})"
-            );
-            Err(Failure::new(Error::IfaceInvalid, why))
+            )
         }
     }
 }
@@ -65,11 +65,9 @@ fn runs_at(interface: &AnyInterface<NodeFabric>, place: Option<(PortalsPlace, &s
     let there = PortalsPlace::of(interface);
     match place {
         Some((asked, name)) if asked != there => {
-            let why = format!(
-                "iface={name}: a process has one interface, and this one's has been opened as {}",
-                there.name()
-            );
-            Err(Failure::new(Error::IfaceInvalid, why))
+            refuse!(
+                Error::IfaceInvalid: "iface={name}: a process has one interface, and this one's has been opened as {}", there.name()
+            )
         }
         _ => Ok(()),
     }
@@ -174,8 +172,7 @@ fn fits(pid: ptl_pid_t, own: u32) -> Answer {
     if pid == ANY || pid == own {
         return Ok(());
     }
-    let why = format!("pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits");
-    Err(Failure::new(Error::PidInvalid, why))
+    refuse!(Error::PidInvalid: "pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits")
 }
 
 pub(crate) fn ptlniinit(cx: &'static Cx, a: arg::PtlNIInit) -> Answer {
@@ -228,25 +225,22 @@ pub(crate) fn ptlnidist(cx: &'static Cx, a: arg::PtlNIDist) -> Answer {
     Ok(())
 }
 
-pub(crate) fn ptlgetuid(cx: &'static Cx, a: arg::PtlGetUid) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("uid", a.uid)?;
-    a.uid.set(ni.interface.identity().uid);
-    Ok(())
+macro_rules! identities {
+    ($($function:ident: $Args:ident, $it:ident = |$id:ident| $value:expr;)*) => {$(
+        pub(crate) fn $function(cx: &'static Cx, a: arg::$Args) -> Answer {
+            let ni = state(cx).interface(a.ni_handle)?;
+            there(stringify!($it), a.$it)?;
+            let $id = ni.interface.identity();
+            a.$it.set($value);
+            Ok(())
+        }
+    )*};
 }
 
-pub(crate) fn ptlgetjid(cx: &'static Cx, a: arg::PtlGetJid) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("jid", a.jid)?;
-    a.jid.set(ni.interface.identity().jid);
-    Ok(())
-}
-
-pub(crate) fn ptlgetid(cx: &'static Cx, a: arg::PtlGetId) -> Answer {
-    let ni = state(cx).interface(a.ni_handle)?;
-    there("id", a.id)?;
-    a.id.set(c_id(ni.interface.identity().id));
-    Ok(())
+identities! {
+    ptlgetuid: PtlGetUid, uid = |own| own.uid;
+    ptlgetjid: PtlGetJid, jid = |own| own.jid;
+    ptlgetid: PtlGetId, id = |own| c_id(own.id);
 }
 
 pub(crate) fn ptlgetrank(cx: &'static Cx, a: arg::PtlGetRank) -> Answer {
@@ -262,10 +256,9 @@ pub(crate) fn ptlgetrankid(cx: &'static Cx, a: arg::PtlGetRankId) -> Answer {
     let rank = a.rank;
     let ni = state(cx).interface(a.ni_handle)?;
     there("id", a.id)?;
-    let known = ni.ids.get(rank as usize).ok_or_else(|| {
-        let why = format!("rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
-        Failure::new(Error::Fail, why)
-    })?;
+    let Some(known) = ni.ids.get(rank as usize) else {
+        return refuse!(Error::Fail: "rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
+    };
     a.id.set(c_id(*known));
     Ok(())
 }
@@ -284,8 +277,7 @@ unsafe fn map_of(
     let ni = state(cx).interface(handle)?;
     there("map", map)?;
     if size != ni.job.size() {
-        let why = format!("size={size}: the job has {} processes", ni.job.size());
-        return Err(Failure::new(Error::Fail, why));
+        return refuse!(Error::Fail: "size={size}: the job has {} processes", ni.job.size());
     }
     for (at, id) in ni.ids.iter().enumerate() {
         // SAFETY: the caller vouches for `size` numbers, and there are as many ids.

@@ -10,7 +10,7 @@ use crate::cx::Cx;
 use crate::interfaces::Answer as _;
 use crate::interfaces::portals3::*;
 
-use super::convert::{self, id};
+use super::convert::{self, id, position, unlink};
 use super::state::{Answer, Failure, state, there};
 
 pub(crate) fn ptlnistatus(cx: &'static Cx, a: arg::PtlNIStatus) -> Answer {
@@ -39,10 +39,7 @@ pub(crate) fn ptlnihandle(cx: &'static Cx, a: arg::PtlNIHandle) -> Answer {
 pub(crate) fn ptlmeattach(cx: &'static Cx, a: arg::PtlMEAttach) -> Answer {
     let ni = state(cx).interface(a.ni_handle)?;
     there("me_handle", a.me_handle)?;
-    let (unlink, position) = (
-        convert::unlink("unlink", a.unlink)?,
-        convert::position(a.position)?,
-    );
+    let (unlink, position) = (unlink("unlink", a.unlink)?, position(a.position)?);
     let bits = (a.match_bits, a.ignore_bits);
     let me = ni
         .interface
@@ -55,7 +52,7 @@ pub(crate) fn ptlmeattachany(cx: &'static Cx, a: arg::PtlMEAttachAny) -> Answer 
     let ni = state(cx).interface(a.ni_handle)?;
     there("pt_index", a.pt_index)?;
     there("me_handle", a.me_handle)?;
-    let unlink = convert::unlink("unlink", a.unlink)?;
+    let unlink = unlink("unlink", a.unlink)?;
     let (index, me) = ni
         .interface
         .me_attach_any(id(a.match_id), (a.match_bits, a.ignore_bits), unlink)?;
@@ -67,10 +64,7 @@ pub(crate) fn ptlmeattachany(cx: &'static Cx, a: arg::PtlMEAttachAny) -> Answer 
 pub(crate) fn ptlmeinsert(cx: &'static Cx, a: arg::PtlMEInsert) -> Answer {
     let ni = state(cx).any(Error::MeInvalid)?;
     there("me_handle", a.me_handle)?;
-    let (unlink, position) = (
-        convert::unlink("unlink", a.unlink)?,
-        convert::position(a.position)?,
-    );
+    let (unlink, position) = (unlink("unlink", a.unlink)?, position(a.position)?);
     let bits = (a.match_bits, a.ignore_bits);
     let me = ni
         .interface
@@ -86,7 +80,7 @@ pub(crate) fn ptlmeunlink(cx: &'static Cx, a: arg::PtlMEUnlink) -> Answer {
 
 pub(crate) unsafe fn ptlmdattach(cx: &'static Cx, a: arg::PtlMDAttach) -> Answer {
     let ni = state(cx).any(Error::MeInvalid)?;
-    let unlink = convert::unlink("unlink_op", a.unlink_op)?;
+    let unlink = unlink("unlink_op", a.unlink_op)?;
     // SAFETY: the caller vouches for the pieces.
     let (own, pieces) = unsafe { convert::descriptor(&a.md, &ni.limits)? };
     // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
@@ -98,7 +92,7 @@ pub(crate) unsafe fn ptlmdattach(cx: &'static Cx, a: arg::PtlMDAttach) -> Answer
 pub(crate) unsafe fn ptlmdbind(cx: &'static Cx, a: arg::PtlMDBind) -> Answer {
     let ni = state(cx).interface(a.ni_handle)?;
     there("md_handle", a.md_handle)?;
-    let unlink = convert::unlink("unlink_op", a.unlink_op)?;
+    let unlink = unlink("unlink_op", a.unlink_op)?;
     // SAFETY: the caller vouches for the pieces.
     let (own, pieces) = unsafe { convert::descriptor(&a.md, &ni.limits)? };
     // SAFETY: the program leaves the memory to the interface (reference page, "Memory").
@@ -143,10 +137,7 @@ pub(crate) unsafe fn ptlmemdpost(cx: &'static Cx, a: arg::PtlMEMDPost) -> Answer
     let ni = state(cx).interface(a.ni_handle)?;
     there("me_handle", a.me_handle)?;
     there("md_handle", a.md_handle)?;
-    let (unlink, position) = (
-        convert::unlink("unlink", a.unlink)?,
-        convert::position(a.position)?,
-    );
+    let (unlink, position) = (unlink("unlink", a.unlink)?, position(a.position)?);
     let unlink_op = convert::unlink("unlink_op", a.unlink_op)?;
     // SAFETY: the caller vouches for the pieces.
     let (own, pieces) = unsafe { convert::descriptor(&a.md, &ni.limits)? };

@@ -5,29 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use farpost_job::Job;
+use farpost_node::NodeFabric;
 use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::{self, Place};
-use crate::node::NodeFabric;
+use crate::interfaces::{self, Place, refuse};
 
 use super::error_text::fail;
 use super::handlers::Handlers;
 
-/// Why a call does not succeed: a code, and a sentence unless the code says everything.
-pub(crate) struct Failure {
-    pub code: Error,
-    pub why: String,
-}
-
-impl Failure {
-    pub fn new(code: Error, why: impl Into<String>) -> Self {
-        Self {
-            code,
-            why: why.into(),
-        }
-    }
-}
+pub(crate) type Failure = interfaces::Failure<Error>;
 
 impl From<Error> for Failure {
     fn from(code: Error) -> Self {
@@ -105,10 +92,7 @@ impl PortalsState {
         self.ready()?;
         match &*self.open.borrow() {
             Some(ni) if ni.handle == Handle(handle) => Ok(Rc::clone(ni)),
-            _ => Err(Failure::new(
-                Error::NiInvalid,
-                format!("ni_handle={handle:#x}: not the handle of an open interface"),
-            )),
+            _ => refuse!(Error::NiInvalid: "ni_handle={handle:#x}: not the handle of an open interface"),
         }
     }
 
@@ -121,10 +105,7 @@ impl PortalsState {
         self.ready()?;
         match &*self.open.borrow() {
             Some(ni) => Ok(Rc::clone(ni)),
-            None => Err(Failure::new(
-                without,
-                "no interface is open: call PtlNIInit first",
-            )),
+            None => refuse!(without: "no interface is open: call PtlNIInit first"),
         }
     }
 }
@@ -168,12 +149,12 @@ fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String)
 #[inline(always)]
 pub(super) fn there<T>(name: &str, place: Place<T>) -> Answer {
     if place.is_null() {
-        return Err(null(name));
+        return null(name);
     }
     Ok(())
 }
 
 #[cold]
-fn null(name: &str) -> Failure {
-    Failure::new(Error::Segv, format!("{name} is NULL"))
+fn null(name: &str) -> Answer {
+    refuse!(Error::Segv: "{name} is NULL")
 }

@@ -2,9 +2,9 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use farpost_rsm::{Controller, error, fail, segmentid_range};
+use farpost_rsm::{Code, Controller, error, fail, segmentid_range};
 
-use super::library::{OpenController, Result, controller, message, open, opened};
+use super::library::{OpenController, Result, controller, message, open, opened, there};
 use crate::cx::Cx;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::{
@@ -19,22 +19,13 @@ use crate::interfaces::{
 /// Copy `text` with its end, as far as there is room.
 fn copy_text(to: &mut [c_char], text: &str) {
     to.fill(0);
-    let room = to.len() - 1;
-    let bytes = text.as_bytes();
-    let mut len = bytes.len().min(room);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    for (to, from) in to.iter_mut().zip(&bytes[..len]) {
-        *to = *from as c_char;
-    }
+    // SAFETY: as many bytes as the array has.
+    unsafe { interfaces::tell(text, to.as_mut_ptr(), to.len()) }
 }
 
 pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_controller) -> Result<()> {
     let name = a.name;
-    if a.controller.is_null() {
-        return fail!(BAD_CTLR_HNDL: "controller is null");
-    }
+    there(a.controller, Code::BAD_CTLR_HNDL, "controller")?;
     let library = open(cx)?;
     let controller = if name.is_null() {
         Controller::Loopback
@@ -43,35 +34,35 @@ pub(crate) unsafe fn rsm_get_controller(cx: &'static Cx, a: arg::rsm_get_control
         let name = unsafe { CStr::from_ptr(name) };
         library.rsm.controller(&name.to_string_lossy())?
     };
-    let mut controllers = library.controllers.borrow_mut();
-    let Some(handle) = controllers.open(controller) else {
-        return fail!(INSUFFICIENT_RESOURCES: "too many controllers are open");
-    };
-    a.controller.set(handle);
+    a.controller
+        .set(library.controllers.borrow_mut().open(controller)?);
     Ok(())
 }
 
 impl super::handles::HandleTable<OpenController> {
     /// The handle of an open controller, with a reference more, or of a newly opened one.
-    fn open(&mut self, controller: Controller) -> Option<rsmapi_controller_handle_t> {
-        match self.find(|open| open.controller == controller) {
-            Some(handle) => {
-                self.get_mut(handle)?.references += 1;
-                Some(handle)
-            }
-            None => self.add(OpenController {
-                controller,
-                references: 1,
-            }),
+    fn open(&mut self, controller: Controller) -> Result<rsmapi_controller_handle_t> {
+        let known = self.find(|open| open.controller == controller);
+        let references = 0;
+        let handle = known.map_or_else(
+            || {
+                self.add(OpenController {
+                    controller,
+                    references,
+                })
+            },
+            Ok,
+        )?;
+        if let Some(open) = self.get_mut(handle) {
+            open.references += 1;
         }
+        Ok(handle)
     }
 }
 
 pub(crate) fn rsm_get_controller_attr(cx: &'static Cx, a: arg::rsm_get_controller_attr) -> Result<()> {
     let (library, controller) = controller(cx, a.controller)?;
-    if a.attr.is_null() {
-        return fail!(BAD_ADDR: "attr is null");
-    }
+    there(a.attr, Code::BAD_ADDR, "attr")?;
     let it = library.rsm.attributes(controller);
     let filled = rsmapi_controller_attr_t {
         attr_direct_access_sizes: it.direct_access_sizes,
@@ -115,9 +106,7 @@ pub(crate) unsafe fn rsm_get_interconnect_topology(
     cx: &'static Cx,
     a: arg::rsm_get_interconnect_topology,
 ) -> Result<()> {
-    if a.topology.is_null() {
-        return fail!(BAD_TOPOLOGY_PTR: "topology is null");
-    }
+    there(a.topology, Code::BAD_TOPOLOGY_PTR, "topology")?;
     let library = open(cx)?;
     library.rsm.progress();
     let all = library.rsm.topology();
@@ -182,9 +171,7 @@ unsafe fn free_topology(topology: *mut rsm_topology_t) {
 }
 
 pub(crate) fn rsm_get_striping(cx: &'static Cx, a: arg::rsm_get_striping) -> Result<()> {
-    if a.degree.is_null() {
-        return fail!(BAD_ADDR: "degree is null");
-    }
+    there(a.degree, Code::BAD_ADDR, "degree")?;
     let library = open(cx)?;
     // Rails fail while nobody looks.
     library.rsm.progress();
@@ -218,9 +205,7 @@ pub(crate) unsafe fn rsm_get_segmentid_range(_: &'static Cx, a: arg::rsm_get_seg
 }
 
 pub(crate) fn rsm_get_error_status(cx: &'static Cx, a: arg::rsm_get_error_status) -> Result<()> {
-    if a.status.is_null() {
-        return fail!(BAD_ADDR: "status is null");
-    }
+    there(a.status, Code::BAD_ADDR, "status")?;
     let mut filled = rsm_error_status_t {
         cause: RSM_CESR_NONE as _,
         node: 0,
@@ -254,9 +239,7 @@ pub(crate) unsafe fn rsm_next_fault(cx: &'static Cx, a: arg::rsm_next_fault) -> 
 }
 
 pub(crate) fn rsm_get_refused(cx: &'static Cx, a: arg::rsm_get_refused) -> Result<()> {
-    if a.refused.is_null() {
-        return fail!(BAD_ADDR: "refused is null");
-    }
+    there(a.refused, Code::BAD_ADDR, "refused")?;
     let it = opened(cx).map_or_else(Default::default, |library| library.rsm.refused());
     let filled = rsm_refused_t {
         controllers: it.controllers,

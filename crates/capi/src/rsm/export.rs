@@ -5,16 +5,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::{Fabric, FabricError, LocalMemory, Peer, RemoteMemory};
+use farpost_node::NodeFabric;
 use farpost_rsm::{AccessEntry, Code, Memory, Perm, RsmError, fail};
 
 use super::library::{
-    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, controller, exported, opened,
+    Adopted, Exported, Library, PAGE, Polled, Result, bad_segment, controller, exported, opened, there,
 };
 use crate::cx::Cx;
 use crate::interfaces::Place;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::rsm::{RSM_ALLOW_REBIND, RSM_LOCK_OPS, rsmapi_access_entry_t};
-use crate::node::NodeFabric;
 use crate::process;
 use crate::progress::{self, Reason, Served};
 
@@ -130,9 +130,7 @@ pub(crate) unsafe fn rsm_memseg_export_create(
 ) -> Result<()> {
     let (handle, length, flags) = (a.controller, a.length, a.flags);
     let (library, controller) = controller(cx, handle)?;
-    if a.memseg.is_null() {
-        return fail!(BAD_SEG_HNDL: "memseg is null");
-    }
+    there(a.memseg, Code::BAD_SEG_HNDL, "memseg")?;
     check_range(a.vaddr, length)?;
     if flags & RSM_LOCK_OPS as c_uint != 0 {
         return fail!(LOCKS_NOT_SUPPORTED: "flags {flags:#x} has RSM_LOCK_OPS: nothing here locks a segment");
@@ -157,12 +155,12 @@ pub(crate) unsafe fn rsm_memseg_export_create(
         creator: std::process::id(),
         polled: Polled::default(),
     });
-    let Some(handle) = library.exports.borrow_mut().add(exported) else {
+    let kept = library.exports.borrow_mut().add(exported);
+    if kept.is_err() {
         // SAFETY: as above.
         let _ = unsafe { library.give_back(&memory) };
-        return fail!(INSUFFICIENT_RESOURCES: "too many segments");
-    };
-    a.memseg.set(handle);
+    }
+    a.memseg.set(kept?);
     Ok(())
 }
 

@@ -2,6 +2,9 @@
 
 use core::ffi::c_void;
 
+use farpost_fabric::slots::{Key, Slots};
+use farpost_rsm::{Result, fail};
+
 /// What a handle names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HandleKind {
@@ -12,80 +15,66 @@ pub(super) enum HandleKind {
     Barrier = 5,
 }
 
-/// A handle taken apart: 4 bits of kind, 28 of place, the rest how often the place was used before.
+/// A handle: 4 bits of kind, 28 of place, the rest how often the place was used before.
 const KIND_BITS: u32 = 4;
 const PLACE_BITS: u32 = 28;
+const USED: u64 = !0 << (KIND_BITS + PLACE_BITS);
 
 /// Things of one kind by handle.
 pub(super) struct HandleTable<T> {
     kind: HandleKind,
-    places: Vec<(usize, Option<T>)>,
-    free: Vec<usize>,
+    slots: Slots<Key, T>,
 }
 
 impl<T> HandleTable<T> {
     pub(super) const fn new(kind: HandleKind) -> Self {
-        Self {
-            kind,
-            places: Vec::new(),
-            free: Vec::new(),
-        }
+        let slots = Slots::new();
+        Self { kind, slots }
     }
 
-    fn handle(&self, place: usize) -> *mut c_void {
-        let used = self.places[place].0;
-        (used << (KIND_BITS + PLACE_BITS) | place << KIND_BITS | self.kind as usize) as *mut c_void
-    }
-
-    /// Keep `value`; none: there are too many.
-    pub(super) fn add(&mut self, value: T) -> Option<*mut c_void> {
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None if self.places.len() >> PLACE_BITS == 0 => {
-                self.places.push((0, None));
-                self.places.len() - 1
-            }
-            None => return None,
-        };
-        self.places[place].1 = Some(value);
-        Some(self.handle(place))
+    fn handle(&self, key: Key) -> *mut c_void {
+        (key.number() & USED | u64::from(key.slot()) << KIND_BITS | self.kind as u64) as *mut c_void
     }
 
     #[inline(always)]
-    fn place(&self, handle: *mut c_void) -> Option<usize> {
-        let place = handle as usize >> KIND_BITS & ((1 << PLACE_BITS) - 1);
-        (place < self.places.len() && self.handle(place) == handle).then_some(place)
+    fn key(&self, handle: *mut c_void) -> Option<Key> {
+        let number = handle as u64;
+        let place = number >> KIND_BITS & ((1 << PLACE_BITS) - 1);
+        let of_kind = number & ((1 << KIND_BITS) - 1) == self.kind as u64;
+        of_kind.then_some(Key::of(number & USED | place))
+    }
+
+    /// Keep `value`, unless there are too many.
+    pub(super) fn add(&mut self, value: T) -> Result<*mut c_void> {
+        let (key, place) = self.slots.take(|index| match index >> PLACE_BITS {
+            0 => Ok(Key::new(index as u32, 0)),
+            _ => fail!(INSUFFICIENT_RESOURCES: "there are too many handles of the kind {:?}", self.kind),
+        })?;
+        *place = Some(value);
+        Ok(self.handle(key))
     }
 
     #[inline(always)]
     pub(super) fn get(&self, handle: *mut c_void) -> Option<&T> {
-        self.places[self.place(handle)?].1.as_ref()
+        self.slots.get(self.key(handle)?)
     }
 
     pub(super) fn get_mut(&mut self, handle: *mut c_void) -> Option<&mut T> {
-        let place = self.place(handle)?;
-        self.places[place].1.as_mut()
+        self.slots.get_mut(self.key(handle)?)
     }
 
     pub(super) fn remove(&mut self, handle: *mut c_void) -> Option<T> {
-        let place = self.place(handle)?;
-        let value = self.places[place].1.take()?;
-        self.places[place].0 += 1;
-        self.free.push(place);
-        Some(value)
+        self.slots.remove(self.key(handle)?)
     }
 
     /// The handle of the first for which `wanted` holds.
     pub(super) fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<*mut c_void> {
-        let place = self
-            .places
-            .iter()
-            .position(|(_, value)| value.as_ref().is_some_and(&wanted))?;
-        Some(self.handle(place))
+        let (key, _) = self.slots.iter().find(|(_, value)| wanted(value))?;
+        Some(self.handle(key))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.places.iter().filter_map(|(_, value)| value.as_ref())
+        self.slots.iter().map(|(_, value)| value)
     }
 }
 

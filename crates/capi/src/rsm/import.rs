@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use farpost_rsm::{Barrier, Code, Mode, Perm, fail};
 
-use super::library::{Imported, PAGE, Polled, Result, bad_segment, controller, fail, imported, opened};
+use super::library::{
+    Imported, PAGE, Polled, Result, bad_segment, controller, fail, imported, opened, there,
+};
 use crate::cx::Cx;
 use crate::interfaces::Place;
 use crate::interfaces::rsm::arg;
@@ -18,9 +20,7 @@ use crate::interfaces::rsm::{
 pub(crate) fn rsm_memseg_import_connect(cx: &'static Cx, a: arg::rsm_memseg_import_connect) -> Result<()> {
     let handle = a.controller;
     let (library, controller) = controller(cx, handle)?;
-    if a.memseg.is_null() {
-        return fail!(BAD_SEG_HNDL: "memseg is null");
-    }
+    there(a.memseg, Code::BAD_SEG_HNDL, "memseg")?;
     let import = library
         .rsm
         .connect(controller, a.node_id, a.segment_id, Perm(a.perm))?;
@@ -29,10 +29,7 @@ pub(crate) fn rsm_memseg_import_connect(cx: &'static Cx, a: arg::rsm_memseg_impo
         window: RefCell::new(None),
         polled: Polled::default(),
     });
-    let Some(handle) = library.imports.borrow_mut().add(imported) else {
-        return fail!(INSUFFICIENT_RESOURCES: "too many connections");
-    };
-    a.memseg.set(handle);
+    a.memseg.set(library.imports.borrow_mut().add(imported)?);
     Ok(())
 }
 
@@ -49,9 +46,7 @@ pub(crate) fn rsm_memseg_import_disconnect(
 pub(crate) unsafe fn rsm_memseg_import_map(cx: &'static Cx, a: arg::rsm_memseg_import_map) -> Result<()> {
     let (attr, perm, offset) = (a.attr, a.perm, a.offset);
     let (_, imported) = imported(cx, a.memseg)?;
-    if a.address.is_null() {
-        return fail!(BAD_ADDR: "address is null");
-    }
+    there(a.address, Code::BAD_ADDR, "address")?;
     let at = match attr {
         RSM_MAP_NONE => None,
         RSM_MAP_FIXED | RSM_MAP_RESERVED => a.address.get().map(|address| address.addr()),
@@ -98,22 +93,16 @@ pub(crate) fn rsm_memseg_import_init_barrier(
 ) -> Result<()> {
     let (memseg, kind) = (a.memseg, a.r#type);
     let (library, imported) = imported(cx, memseg)?;
-    if a.barrier.is_null() {
-        return fail!(BAD_BARRIER_PTR: "barrier is null");
-    }
+    there(a.barrier, Code::BAD_BARRIER_PTR, "barrier")?;
     if kind != 0 && kind != RSM_BARRIER_SEGMENT as rsm_barrier_type_t {
         return fail!(BAD_MODE: "barrier type {kind:#x}: only RSM_BARRIER_SEGMENT is supported");
     }
     let state = imported.import.init_barrier()?;
-    let Some(private) = library.barriers.borrow_mut().add((memseg, state)) else {
-        return fail!(INSUFFICIENT_RESOURCES: "too many barriers");
-    };
-    let made = rsmapi_barrier_t {
+    a.barrier.set(rsmapi_barrier_t {
         bar_segment: memseg,
         bar_generation: imported.import.generation() as u16,
-        bar_private: private,
-    };
-    a.barrier.set(made);
+        bar_private: library.barriers.borrow_mut().add((memseg, state))?,
+    });
     Ok(())
 }
 
@@ -127,9 +116,7 @@ unsafe fn with_barrier(
     barrier: Place<rsmapi_barrier_t>,
     what: impl FnOnce(&Imported, &mut Barrier) -> Result<()>,
 ) -> Result<()> {
-    if barrier.is_null() {
-        return fail!(BAD_BARRIER_PTR: "barrier is null");
-    }
+    there(barrier, Code::BAD_BARRIER_PTR, "barrier")?;
     let barrier = barrier.pointer();
     // SAFETY: not null, so the caller vouches for a barrier, initialised or not: a plain structure.
     let private = unsafe { (&raw const (*barrier).bar_private).read() };
@@ -155,37 +142,26 @@ unsafe fn with_barrier(
     result
 }
 
-pub(crate) unsafe fn rsm_memseg_import_open_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_open_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.open_barrier(state)) }
+macro_rules! barriers {
+    ($($function:ident: $run:ident;)*) => {$(
+        pub(crate) unsafe fn $function(cx: &'static Cx, a: arg::$function) -> Result<()> {
+            // SAFETY: the interface's contract.
+            unsafe { with_barrier(cx, a.barrier, |on, state| on.import.$run(state)) }
+        }
+    )*};
 }
 
-pub(crate) unsafe fn rsm_memseg_import_order_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_order_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.order_barrier(state)) }
-}
-
-pub(crate) unsafe fn rsm_memseg_import_close_barrier(
-    cx: &'static Cx,
-    a: arg::rsm_memseg_import_close_barrier,
-) -> Result<()> {
-    // SAFETY: the interface's contract.
-    unsafe { with_barrier(cx, a.barrier, |on, state| on.import.close_barrier(state)) }
+barriers! {
+    rsm_memseg_import_open_barrier: open_barrier;
+    rsm_memseg_import_order_barrier: order_barrier;
+    rsm_memseg_import_close_barrier: close_barrier;
 }
 
 pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
     cx: &'static Cx,
     a: arg::rsm_memseg_import_destroy_barrier,
 ) -> Result<()> {
-    if a.barrier.is_null() {
-        return fail!(BAD_BARRIER_PTR: "barrier is null");
-    }
+    there(a.barrier, Code::BAD_BARRIER_PTR, "barrier")?;
     let barrier = a.barrier.pointer();
     // SAFETY: not null, so the caller vouches for a barrier.
     let private = unsafe { (&raw const (*barrier).bar_private).read() };
@@ -207,9 +183,7 @@ pub(crate) unsafe fn rsm_memseg_import_destroy_barrier(
 
 pub(crate) fn rsm_memseg_import_get_mode(cx: &'static Cx, a: arg::rsm_memseg_import_get_mode) -> Result<()> {
     let (_, imported) = imported(cx, a.memseg)?;
-    if a.mode.is_null() {
-        return fail!(BAD_ADDR: "mode is null");
-    }
+    there(a.mode, Code::BAD_ADDR, "mode")?;
     a.mode.set(imported.import.mode() as c_uint);
     Ok(())
 }

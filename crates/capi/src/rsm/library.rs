@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use farpost_mapped::Window;
+use farpost_node::{Interface, NodeFabric};
 use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError, fail};
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
-use crate::interfaces::Answer;
-use crate::node::{self, Interface, NodeFabric};
+use crate::interfaces::{Answer, Place};
+use crate::node;
 use crate::process;
 use crate::roll;
 
@@ -110,11 +111,12 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         locals: RefCell::new(HandleTable::new(HandleKind::Local)),
         adopted: RefCell::default(),
     };
+    node::at_end(cx, end);
     Ok(LIBRARY.keep(cx, library))
 }
 
 /// The process ends: what peers did wrong and nobody asked for is said.
-pub(crate) fn end(cx: &'static Cx) {
+fn end(cx: &'static Cx) {
     let Some(library) = opened(cx) else { return };
     while let Some(fault) = library.rsm.next_fault() {
         process::say(&format!(
@@ -167,6 +169,15 @@ pub(super) fn message(cx: &'static Cx) -> *const c_char {
 #[cold]
 pub(super) fn fail<T>(code: Code, message: impl Into<String>) -> Result<T> {
     Err(RsmError::new(code, message))
+}
+
+/// A pointer that may not be null.
+#[inline(always)]
+pub(super) fn there<T>(place: Place<T>, code: Code, name: &str) -> Result<()> {
+    if place.is_null() {
+        return fail(code, format!("{name} is null"));
+    }
+    Ok(())
 }
 
 #[cold]

@@ -10,5 +10,3 @@ mod import;
 mod library;
 mod signals;
 mod transfers;
-
-pub(crate) use library::end;

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_rsm::{Accumulate, fail};
+use farpost_rsm::{Accumulate, Code, fail};
 
-use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened};
+use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened, there};
 use crate::cx::Cx;
 use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
 use crate::interfaces::rsm::arg;
@@ -28,13 +28,22 @@ impl Segment {
             Segment::Import(imported) => &imported.polled,
         }
     }
+}
 
-    fn try_wait(&self) -> Result<bool> {
-        match self {
-            Segment::Export(exported) => exported.export.try_wait(),
-            Segment::Import(imported) => imported.import.try_wait(),
+/// Does the same with whichever end it is.
+macro_rules! at_end {
+    ($segment:expr, |$end:ident| $run:expr) => {
+        match &$segment {
+            Segment::Export(exported) => {
+                let $end = &exported.export;
+                $run
+            }
+            Segment::Import(imported) => {
+                let $end = &imported.import;
+                $run
+            }
         }
-    }
+    };
 }
 
 fn segment(cx: &'static Cx, handle: *mut c_void) -> Result<Segment> {
@@ -55,23 +64,22 @@ fn time(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
 }
 
-pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, a: arg::rsm_intr_signal_post) -> Result<()> {
-    let accumulate = if a.flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
+/// Whether signals count, by flags of a post.
+pub(super) fn accumulate(flags: c_uint) -> Accumulate {
+    if flags & RSM_SIGPOST_NO_ACCUMULATE as c_uint == 0 {
         Accumulate::Yes
     } else {
         Accumulate::No
-    };
-    match segment(cx, a.memseg)? {
-        Segment::Export(exported) => exported.export.post(accumulate),
-        Segment::Import(imported) => imported.import.post(accumulate),
     }
 }
 
+pub(crate) fn rsm_intr_signal_post(cx: &'static Cx, a: arg::rsm_intr_signal_post) -> Result<()> {
+    let accumulate = accumulate(a.flags);
+    at_end!(segment(cx, a.memseg)?, |end| end.post(accumulate))
+}
+
 pub(crate) fn rsm_intr_signal_wait(cx: &'static Cx, a: arg::rsm_intr_signal_wait) -> Result<()> {
-    match segment(cx, a.memseg)? {
-        Segment::Export(exported) => exported.export.wait(time(a.timeout)),
-        Segment::Import(imported) => imported.import.wait(time(a.timeout)),
-    }
+    at_end!(segment(cx, a.memseg)?, |end| end.wait(time(a.timeout)))
 }
 
 impl Library {
@@ -102,7 +110,7 @@ fn look(library: &Library, fds: &mut [libc::pollfd]) -> (c_int, bool) {
             continue;
         }
         match library.of_descriptor(entry.fd) {
-            Some(segment) => match segment.try_wait() {
+            Some(segment) => match at_end!(segment, |end| end.try_wait()) {
                 Ok(true) => {
                     entry.revents = libc::POLLRDNORM;
                     ready += 1;
@@ -176,18 +184,13 @@ fn descriptor() -> Result<OwnedFd> {
 
 pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_pollfd) -> Result<()> {
     let segment = segment(cx, a.memseg)?;
-    if a.pollfd.is_null() {
-        return fail!(BAD_ADDR: "pollfd is null");
-    }
+    there(a.pollfd, Code::BAD_ADDR, "pollfd")?;
     let polled = segment.polled();
     if polled.fd.borrow().is_none() {
         *polled.fd.borrow_mut() = Some(descriptor()?);
     }
     polled.uses.set(polled.uses.get() + 1);
-    match &segment {
-        Segment::Export(exported) => exported.export.hold_poll(),
-        Segment::Import(imported) => imported.import.hold_poll(),
-    }
+    at_end!(segment, |end| end.hold_poll());
     let filled = libc::pollfd {
         fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
         events: libc::POLLRDNORM as c_short,
@@ -199,10 +202,7 @@ pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_poll
 
 pub(crate) fn rsm_memseg_release_pollfd(cx: &'static Cx, a: arg::rsm_memseg_release_pollfd) -> Result<()> {
     let segment = segment(cx, a.memseg)?;
-    let held = match &segment {
-        Segment::Export(exported) => exported.export.release_poll(),
-        Segment::Import(imported) => imported.import.release_poll(),
-    };
+    let held = at_end!(segment, |end| end.release_poll());
     let polled = segment.polled();
     if held {
         polled.uses.set(polled.uses.get() - 1);

@@ -4,14 +4,16 @@
 
 use core::ffi::c_void;
 
-use farpost_rsm::{Accumulate, Local, SG_MAX, Transfer, fail};
+use farpost_rsm::{Code, Local, SG_MAX, Transfer, fail};
 
-use super::library::{Imported, LocalMemory, PAGE, Result, bad_segment, controller, imported, opened};
+use super::library::{Imported, LocalMemory, PAGE, Result, bad_segment, controller, imported, opened, there};
+use super::signals::accumulate;
 use crate::cx::Cx;
+use crate::interfaces::Place;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::rsm::{
-    RSM_HANDLE_TYPE, RSM_IMPLICIT_SIGPOST, RSM_SIGPOST_NO_ACCUMULATE, RSM_VA_TYPE, rsm_iovec_t,
-    rsm_memseg_import_handle_t, rsm_scat_gath_t,
+    RSM_HANDLE_TYPE, RSM_IMPLICIT_SIGPOST, RSM_VA_TYPE, rsm_iovec_t, rsm_memseg_import_handle_t,
+    rsm_scat_gath_t,
 };
 
 /// Put or get, and in elements of which size (0: as they come).
@@ -165,12 +167,10 @@ fn local(cx: &'static Cx, iovec: &rsm_iovec_t) -> Result<usize> {
 
 /// # Safety
 /// `sg_io`, if not null, is a list as the interface has it.
-unsafe fn list(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t, put: bool) -> Result<()> {
-    if sg_io.is_null() {
-        return fail!(BAD_SGIO: "sg_io is null");
-    }
+unsafe fn list(cx: &'static Cx, sg_io: Place<rsm_scat_gath_t>, put: bool) -> Result<()> {
+    there(sg_io, Code::BAD_SGIO, "sg_io")?;
     // SAFETY: not null, so the caller vouches for a list.
-    let sg = unsafe { &mut *sg_io };
+    let sg = unsafe { &mut *sg_io.pointer() };
     let count = sg.io_request_count as usize;
     sg.io_residual_count = sg.io_request_count;
     if sg.iovec.is_null() || count == 0 || count > SG_MAX {
@@ -187,13 +187,7 @@ unsafe fn list(cx: &'static Cx, sg_io: *mut rsm_scat_gath_t, put: bool) -> Resul
     if sg.flags & RSM_IMPLICIT_SIGPOST as u32 == 0 {
         return Ok(());
     }
-    imported
-        .import
-        .post(if sg.flags & RSM_SIGPOST_NO_ACCUMULATE as u32 == 0 {
-            Accumulate::Yes
-        } else {
-            Accumulate::No
-        })
+    imported.import.post(accumulate(sg.flags))
 }
 
 /// # Safety
@@ -219,12 +213,12 @@ unsafe fn transfer(cx: &'static Cx, imported: &Imported, iovec: &rsm_iovec_t, pu
 
 pub(crate) unsafe fn rsm_memseg_import_putv(cx: &'static Cx, a: arg::rsm_memseg_import_putv) -> Result<()> {
     // SAFETY: the interface's contract.
-    unsafe { list(cx, a.sg_io.pointer(), true) }
+    unsafe { list(cx, a.sg_io, true) }
 }
 
 pub(crate) unsafe fn rsm_memseg_import_getv(cx: &'static Cx, a: arg::rsm_memseg_import_getv) -> Result<()> {
     // SAFETY: the interface's contract.
-    unsafe { list(cx, a.sg_io.pointer(), false) }
+    unsafe { list(cx, a.sg_io, false) }
 }
 
 pub(crate) fn rsm_create_localmemory_handle(
@@ -233,9 +227,7 @@ pub(crate) fn rsm_create_localmemory_handle(
 ) -> Result<()> {
     let (local_vaddr, length) = (a.local_vaddr, a.length);
     let (library, _) = controller(cx, a.controller)?;
-    if a.local_hndl.is_null() {
-        return fail!(BAD_LOCALMEM_HNDL: "local_hndl is null");
-    }
+    there(a.local_hndl, Code::BAD_LOCALMEM_HNDL, "local_hndl")?;
     if local_vaddr.is_null() || !local_vaddr.addr().is_multiple_of(PAGE) {
         return fail!(BAD_ADDR: "local_vaddr {local_vaddr:p} is not that of a page");
     }
@@ -246,10 +238,7 @@ pub(crate) fn rsm_create_localmemory_handle(
         address: local_vaddr.addr(),
         len: length,
     };
-    let Some(made) = library.locals.borrow_mut().add(memory) else {
-        return fail!(INSUFFICIENT_RESOURCES: "too many handles");
-    };
-    a.local_hndl.set(made);
+    a.local_hndl.set(library.locals.borrow_mut().add(memory)?);
     Ok(())
 }
 

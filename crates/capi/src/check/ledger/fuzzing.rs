@@ -56,7 +56,7 @@ impl Leader {
 pub fn header(words: [u64; HEADER_WORDS]) -> Option<(String, bool)> {
     let header: Header = Rc::new(words.map(Cell::new));
     let sent = Sent::read(&header)?;
-    let text = SITES.with(|sites| sites.call_text(sent.fun, sent.site));
+    let text = SITES.with(|sites| sites.call_text(sent.call));
     let integers = integer().signature().repeated(sent.signature.elements);
     let matches = integers.matches(&sent.signature);
     Some((format!("{} by {text}", sent.signature.describe()), matches))
@@ -84,8 +84,10 @@ pub fn records() -> Vec<Vec<Vec<u8>>> {
             side: 0,
             members: 4,
             inter,
-            fun: Fun(fun),
-            site: Site(77),
+            call: Call {
+                fun: Fun(fun),
+                site: Site(77),
+            },
             comm: "MPI_COMM_WORLD".into(),
             said,
         };

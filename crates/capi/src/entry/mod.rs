@@ -18,10 +18,16 @@ use core::ffi::{c_char, c_int, c_void};
 
 use farpost_mpi::ErrorClass;
 
-use crate::calls::checking::Checking;
+mod beside;
+mod seam;
+
+use seam::{On, Phase};
+
+use crate::calls::checking::{Checking, Form};
 use crate::check::Check;
 use crate::check::made::What;
-use crate::cx::{self, Cx, Fun, On, Phase};
-use crate::{abi, args, calls, check};
+use crate::cx::Cx;
+use crate::names::Fun;
+use crate::{abi, args, calls, check, init};
 
 include!(concat!(env!("OUT_DIR"), "/entry.rs"));

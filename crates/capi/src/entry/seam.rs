@@ -1,0 +1,234 @@
+//! The way through an entry point of MPI's: entering and leaving the library, and the way of an error to the program.
+//!
+//! Requirements of MPI-5.0 section 9.3.
+
+use core::ffi::c_int;
+
+use farpost_mpi::errhandler::Outcome;
+use farpost_mpi::{Error, ErrorClass, Result};
+
+use crate::check::{self, Check};
+use crate::cx::{CommRef, Cx, comm_name, process};
+use crate::forked;
+use crate::lock;
+use crate::names::Fun;
+use crate::process::Stage;
+use crate::roll;
+
+/// When a function may be called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// At any time.
+    Always,
+    /// After MPI_Init (or with a session open) and before MPI_Finalize.
+    Active,
+}
+
+/// Whose error handler hears of an error: the object of this handle, or, when there is none or the handle is
+/// not valid, MPI_COMM_SELF's (or MPI_COMM_WORLD's: [`Life::world_hears_all`](crate::process::Life::world_hears_all)).
+#[derive(Clone, Copy)]
+pub(crate) enum On {
+    Nothing,
+    Comm(usize),
+    // Nothing has these handles yet.
+    #[allow(dead_code)]
+    Win(usize),
+    #[allow(dead_code)]
+    File(usize),
+    #[allow(dead_code)]
+    Session(usize),
+    /// A request: its communicator's.
+    Request,
+}
+
+/// Enters the library, runs the checks and the body, leaves, and turns an error into a code. The handles that a function gives are null
+/// after an error, which `give_nulls` sees to before the error handler is told.
+#[inline(always)]
+pub(crate) fn call(
+    fun: Fun,
+    phase: Phase,
+    on: On,
+    body: impl FnOnce(&'static Cx) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    if phase == Phase::Always {
+        let _inside = lock::enter_any_time();
+        roll::called(fun.0);
+        let cx = process();
+        return ended(cx, fun, on, body(cx), give_nulls);
+    }
+    let _inside = lock::enter();
+    roll::called(fun.0);
+    let cx = process();
+    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) {
+        give_nulls();
+        return not_now(cx, fun);
+    }
+    ended(cx, fun, on, body(cx), give_nulls)
+}
+
+/// What a function returns.
+#[inline(always)]
+fn ended(cx: &Cx, fun: Fun, on: On, result: Result<()>, give_nulls: impl FnOnce()) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            give_nulls();
+            raise(cx, fun, on, &error)
+        }
+    }
+}
+
+/// As [`call`], with a body of its own for a program that is checked.
+#[inline(always)]
+pub(crate) fn call_or_check(
+    fun: Fun,
+    phase: Phase,
+    on: On,
+    body: impl FnOnce(&'static Cx) -> Result<()>,
+    check: impl FnOnce(&'static Cx, &'static Check) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    let run = |cx: &'static Cx| {
+        if cx.life.stage.get() != Stage::Active {
+            if checked(cx, fun) {
+                return call_checked(cx, fun, on, check, give_nulls);
+            }
+            if phase == Phase::Active {
+                give_nulls();
+                return not_now(cx, fun);
+            }
+        }
+        ended(cx, fun, on, body(cx), give_nulls)
+    };
+    if phase == Phase::Always {
+        let _inside = lock::enter_any_time();
+        roll::called(fun.0);
+        return run(process());
+    }
+    let _inside = lock::enter();
+    roll::called(fun.0);
+    run(process())
+}
+
+/// Whether this is a call of a program that is checked, noted then.
+#[cold]
+#[inline(never)]
+fn checked(cx: &'static Cx, fun: Fun) -> bool {
+    let checked = cx.life.stage.get() == Stage::Checked;
+    if checked && let Some(check) = check::of(cx) {
+        check.enter(cx, fun);
+    }
+    checked
+}
+
+#[cold]
+#[inline(never)]
+fn call_checked(
+    cx: &'static Cx,
+    fun: Fun,
+    on: On,
+    body: impl FnOnce(&'static Cx, &'static Check) -> Result<()>,
+    give_nulls: impl FnOnce(),
+) -> c_int {
+    let result = match check::of(cx) {
+        Some(check) => body(cx, check),
+        None => Ok(()),
+    };
+    ended(cx, fun, on, result, give_nulls)
+}
+
+#[cold]
+#[inline(never)]
+fn not_now(cx: &Cx, fun: Fun) -> c_int {
+    // Exit handlers call it, in a forked child too.
+    if cx.life.stage.get() == Stage::Forked && fun.name() == "MPI_Finalize" {
+        return 0;
+    }
+    raise(cx, fun, On::Nothing, &wrong_time(cx))
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_time(cx: &Cx) -> Error {
+    let message = match cx.life.stage.get() {
+        Stage::Forked => return Error::new(ErrorClass::ERR_OTHER, forked::sentence()),
+        Stage::After => "called after MPI_Finalize: nothing can be communicated any more",
+        _ => "called before MPI_Init (or MPI_Init_thread)",
+    };
+    Error::new(ErrorClass::ERR_OTHER, message)
+}
+
+/// An error on its way to the program: through the error handler, then as a code.
+#[cold]
+#[inline(never)]
+pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
+    let placed;
+    let error = match check::of(cx) {
+        Some(check) => {
+            placed = check.placed(error);
+            &placed
+        }
+        None => error,
+    };
+    let code = cx.objects.codes.code(fun.name(), error);
+    if cx.life.stage.get() == Stage::Forked {
+        forked::end(fun.name(), error.class.0.clamp(1, 255));
+    }
+    if !cx.life.stage.get().is_active() {
+        // Before and after there is no object that could have a handler: errors are fatal, as by default
+        // (MPI-5.0 section 9.3), but for the functions that report on errors themselves.
+        fatal(cx, fun, error, "errors are fatal while MPI is not initialised");
+    }
+    let world = cx.world();
+    let comm = match on {
+        On::Comm(handle) => world.comm(handle),
+        On::Request => Some(
+            world
+                .take_failed_comm()
+                .unwrap_or_else(|| world.comm_world().clone()),
+        ),
+        On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
+    };
+    let comm = comm.unwrap_or_else(|| {
+        if cx.life.world_hears_all() {
+            world.comm_world().clone()
+        } else {
+            world.comm_self().clone()
+        }
+    });
+    handle(cx, fun, &comm, code, error)
+}
+
+/// Runs the error handler of `comm`.
+pub(crate) fn handle(cx: &Cx, fun: Fun, comm: &CommRef, code: c_int, error: &Error) -> c_int {
+    let handler = comm.errhandler.borrow().clone();
+    match handler.raise(comm.handle.get(), code) {
+        Outcome::Return(code) => code,
+        Outcome::AbortJob(_) | Outcome::AbortObject(_) => {
+            let name = comm_name(comm);
+            fatal(
+                cx,
+                fun,
+                error,
+                &format!("errors on {name} are fatal (MPI_ERRORS_ARE_FATAL)"),
+            )
+        }
+    }
+}
+
+/// Say what happened and end the job.
+#[cold]
+fn fatal(cx: &Cx, fun: Fun, error: &Error, why: &str) -> ! {
+    let class = error.class.name().unwrap_or("an error class of the program");
+    let message = format!("{}: {} ({class}); {why}", fun.name(), error.message);
+    cx.abort(error.class.0.clamp(1, 255), &message)
+}
+
+/// A function without a body.
+#[cold]
+pub(crate) fn unsupported(fun: Fun, phase: Phase, on: On, give_nulls: impl FnOnce()) -> c_int {
+    let message = "not in this version of Farpost (`farpost info --api` lists what is)";
+    let refuse = |_: &'static Cx| Err(Error::new(ErrorClass::ERR_UNSUPPORTED_OPERATION, message));
+    call(fun, phase, on, refuse, give_nulls)
+}
