@@ -1,6 +1,11 @@
 //! Operations in progress: what is kept of one between its START and its END, and while an answer is awaited.
 
 use super::table::Key;
+use crate::types::option;
+
+/// What the target's descriptor of a request is asked for.
+pub(super) const PUT: u8 = option::OP_PUT as u8;
+pub(super) const GET: u8 = option::OP_GET as u8;
 
 /// What the events of an operation tell.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
 //! Messages whose body is here, with its header or where it can be read at once: puts among them begin and end here and now. Fast path.
 
 use super::drops::DropReason;
-use super::operation::Facts;
-use super::receive::PUT;
+use super::operation::{Facts, PUT};
 use super::wire::{Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, Verdict};
 use crate::memory::Segments;
