@@ -1,8 +1,8 @@
 //! What the network brings an agent.
 
-use super::movement::Move;
-use super::occupancy::ANSWERS;
+use super::moves::Move;
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Purpose, Standstill};
+use super::tunables::ANSWERS;
 use crate::bridge::mailbox::{SLOTS, lines_of, title};
 use crate::bridge::record::{SMALL, event};
 use crate::bridge::{ENVELOPE_BYTES, Mode, open_envelope};

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `client` | what a client links |
 //! | `run` | the agent: what it makes at its start, and its loop |
-//! | `state`, `occupancy` | what it knows of clients and messages; how much that is |
+//! | `state`, `occupancy`, `figures` | what it knows of clients and messages; how much that is; what has happened |
+//! | `tunables` | settings, and how many there are of everything |
 //! | `clients` | clients that come, go, and fail |
 //! | `arrive`, `serve`, `transmit` | what comes from the network, what clients ask, what they send |
 //! | `objects` | an accelerated client's objects |
-//! | `movement` | bytes between the agent's memory and the clients' |
+//! | `moves`, `movement` | bytes between the agent's memory and the clients' |
 //! | `structures`, `pieces` | memory for bodies, jobs, lists of segments |
 //!
 //! Only the agent is on the network; its clients are processes of its host that give it commands through their mailboxes. A
@@ -54,7 +55,9 @@
 mod arrive;
 mod client;
 mod clients;
+mod figures;
 mod movement;
+mod moves;
 mod objects;
 mod occupancy;
 mod pieces;
@@ -63,30 +66,16 @@ mod serve;
 mod state;
 mod structures;
 mod transmit;
+mod tunables;
 
 pub use crate::bridge::{Mode, Routes};
 pub use client::{AttachError, Client};
-pub use clients::ClientFigures;
+pub use figures::ClientFigures;
 pub use occupancy::AgentOccupancy;
 pub use run::Agent;
+pub use tunables::AgentTunables;
 
 use std::time::Duration;
-
-farpost_tunables::tunables! {
-    /// Tunables of the agent.
-    pub struct AgentTunables {
-        /// Messages of a client that may wait in the agent, of each channel.
-        sends: "FARPOST_PORTALS_AGENT_SENDS" = 32, 1..=128, "messages";
-        /// Messages without their bodies that a generic client may have been shown and not have received.
-        pendings: "FARPOST_PORTALS_AGENT_PENDINGS" = 64, 1..=128, "messages";
-        /// Memory for bodies on their way through the agent, of answers, of requests, and of what arrives; also the longest body of a program's Portals message. MPI gets what is longer than a quarter of it in parts. Only what is used is ever touched.
-        memory: "FARPOST_PORTALS_AGENT_MEMORY" = 64 << 20, 4096..=1 << 36, "bytes";
-        /// Memory that the match entries, descriptors and queues of an accelerated client may take in its agent. Who wants more is told that there is no space.
-        objects: "FARPOST_PORTALS_AGENT_OBJECTS" = 64 << 20, 4096..=1 << 36, "bytes";
-        /// Time for which a client that takes no events holds up those who send to it. Then what comes for it is dropped.
-        patience: "FARPOST_PORTALS_AGENT_PATIENCE" = 2000, 0..=600_000, "milliseconds";
-    }
-}
 
 /// How a process of a job with agents opens an interface.
 #[derive(Clone, Debug)]

@@ -1,48 +1,12 @@
 //! What an agent's structures take: the formula of section 4.2 of the paper.
 
-use super::AgentTunables;
 use super::pieces::LIST_BYTES;
 use super::state::{Item, Job, Lower, Order};
 use super::structures::Slab;
+use super::tunables::{AgentTunables, Sizes};
 use crate::bridge::mailbox::{AGENT_BYTES, CLIENT_BYTES};
 use crate::net::{NetTunables, Occupancy, Placement, RxId};
 use farpost_fabric::Fabric;
-
-/// Answers for one client that may wait for a pending before requests to it are refused: they come again. Also the requests
-/// that a generic client may have been shown and not have dealt with.
-pub(super) const ANSWERS: usize = 64;
-/// Answers that may be added while one message is dealt with, and ends of operations that were accepted before.
-const MORE_ANSWERS: usize = 64;
-
-/// How many of everything there are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub clients: usize,
-    /// Messages of a client, of each channel.
-    pub items: usize,
-    /// Messages that a generic client may have been shown.
-    pub pendings: usize,
-    pub jobs: usize,
-    /// Lists of pieces.
-    pub lists: usize,
-    pub placements: usize,
-}
-
-impl Sizes {
-    pub fn of(config: &AgentTunables, net: &NetTunables, clients: u64) -> Self {
-        let (sends, pendings, clients) = (config.sends as usize, config.pendings as usize, clients as usize);
-        let items = sends + ANSWERS + MORE_ANSWERS;
-        let jobs = (2 * net.tx_pendings + net.rx_pendings) as usize + 4 * clients;
-        Self {
-            clients,
-            items,
-            pendings,
-            jobs,
-            lists: clients * (2 * items + pendings) + jobs,
-            placements: net.rx_pendings as usize + clients * pendings,
-        }
-    }
-}
 
 /// What an agent's structures take: the formula of section 4.2, with the clients' pendings as further pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

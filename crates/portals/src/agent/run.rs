@@ -1,12 +1,11 @@
 //! The agent's loop: network first, then the hosts (paper, section 4.3).
 
-use super::AgentTunables;
-use super::clients::ClientFigures;
+use super::figures::ClientFigures;
 use super::objects::{NOTHING, Objects};
-use super::occupancy::Sizes;
 use super::pieces::Store;
 use super::state::{Core, Entry, Lower, NOBODY};
 use super::structures::{Arena, Slab};
+use super::tunables::{AgentTunables, Sizes};
 use crate::bridge::Routes;
 use crate::bridge::mailbox::{AGENT_BYTES, Control, Door, LINES, QUEUE_AT, Reader, SLOTS};
 use crate::bridge::record::Pen;

@@ -1,6 +1,6 @@
 //! What clients ask of an agent. Everything here is input from another process.
 
-use super::movement::Move;
+use super::moves::Move;
 use super::state::{ARRIVALS, BodyAt, Core, Item, Job, Lower, Moving, Order, Purpose};
 use crate::bridge::Mode;
 use crate::bridge::mailbox::{EVENTS, Title, title};

@@ -1,12 +1,11 @@
 //! What an agent knows of its clients and their messages. All of it is made by [`Agent::new`](super::Agent::new).
 
-use super::AgentTunables;
-use super::clients::ClientFigures;
-use super::movement::Move;
+use super::figures::ClientFigures;
+use super::moves::Move;
 use super::objects::Objects;
-use super::occupancy::Sizes;
 use super::pieces::{Pieces, Store};
 use super::structures::{Arena, Room, Slab};
+use super::tunables::{AgentTunables, Sizes};
 use crate::bridge::mailbox::{Control, Reader, SLOTS, Title, Writer};
 use crate::bridge::record::{Pen, SMALL};
 use crate::bridge::{Mode, Routes};

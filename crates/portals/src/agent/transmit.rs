@@ -1,6 +1,6 @@
 //! What clients send, and what they are told of it.
 
-use super::movement::Move;
+use super::moves::Move;
 use super::state::{BodyAt, Core, Item, Job, Lower, Moving, Purpose};
 use crate::bridge::mailbox::title;
 use crate::bridge::record::{SMALL, event};

@@ -2,7 +2,7 @@
 
 use super::{Interface, InterfaceState};
 use crate::backend::Waiting;
-use crate::bridge::{Routes, envelope};
+use crate::bridge::envelope;
 use crate::error::Error;
 use crate::library::{HEADER_BYTES, Library, NO_TOKEN, Outgoing, Target};
 use crate::memory::user;
@@ -99,33 +99,19 @@ impl<F: Fabric> Interface<F> {
 
     #[inline]
     fn try_send(&self, channel: Channel, message: &Outgoing) -> Option<Departure> {
-        if let Some(routes) = &self.routes
-            && routes.is_client(message.to)
-        {
-            return self.send_to_agent(routes, channel, message);
+        let Outgoing {
+            to,
+            header,
+            body,
+            token,
+        } = message;
+        let send = |to, header: &[u8]| self.net.send(to, channel, header, body, *token).ok();
+        match &self.routes {
+            Some(routes) if routes.is_client(*to) => {
+                send(routes.via(*to)?, &envelope(header, *to, self.fabric().me().0))
+            }
+            _ => send(Peer(*to), header),
         }
-        self.net
-            .send(
-                Peer(message.to),
-                channel,
-                &message.header,
-                &message.body,
-                message.token,
-            )
-            .ok()
-    }
-
-    fn send_to_agent(&self, routes: &Routes, channel: Channel, message: &Outgoing) -> Option<Departure> {
-        let header = envelope(&message.header, message.to, self.fabric().me().0);
-        self.net
-            .send(
-                routes.via(message.to)?,
-                channel,
-                &header,
-                &message.body,
-                message.token,
-            )
-            .ok()
     }
 
     #[cold]

@@ -178,8 +178,14 @@ impl Library {
             Answer::None
         };
         let facts = target.facts(local.1, hdr_data, link);
-        let operation = Operation::begun((Role::Put, peer), answer, (key, facts), (key, NO_FACTS));
-        self.begin(MessageKind::Put, operation, target, local, hdr_data)
+        let what = (Role::Put, MessageKind::Put, answer);
+        self.begin(
+            what,
+            (peer, target),
+            (key, local, facts),
+            (key, NO_FACTS),
+            hdr_data,
+        )
     }
 
     /// `PtlGet`, or `PtlGetRegion` with a `region` (offset, length) of the descriptor, where the reply lands. Sending
@@ -202,9 +208,14 @@ impl Library {
             offset: local.0,
             ..NO_FACTS
         };
-        let whose = (Role::Get, peer);
-        let operation = Operation::begun(whose, Answer::Awaited, (key, NO_FACTS), (key, reply));
-        self.begin(MessageKind::Get, operation, target, local, local.1)
+        let what = (Role::Get, MessageKind::Get, Answer::Awaited);
+        self.begin(
+            what,
+            (peer, target),
+            (key, local, NO_FACTS),
+            (key, reply),
+            local.1,
+        )
     }
 
     /// `PtlGetPut`: what `put_md` describes goes to the target, and what was there comes to `get_md`.
@@ -247,34 +258,45 @@ impl Library {
             mlength: into.1,
             ..NO_FACTS
         };
-        let whose = (Role::GetPut, peer);
-        let operation = Operation::begun(whose, Answer::Awaited, (key, facts), (get_key, reply));
-        self.begin(MessageKind::GetPut, operation, target, local, hdr_data)
+        let what = (Role::GetPut, MessageKind::GetPut, Answer::Awaited);
+        self.begin(
+            what,
+            (peer, target),
+            (key, local, facts),
+            (get_key, reply),
+            hdr_data,
+        )
     }
 
-    /// Keep an operation that begins, and make its message: `part` (offset, length) of its descriptor goes to `target`.
+    /// Keep an operation that begins, and make its message: a part (offset, length) of descriptor `md` goes to `target`.
     #[inline(always)]
     fn begin(
         &mut self,
-        kind: MessageKind,
-        operation: Operation,
-        target: &Target,
-        part: (u64, u64),
+        (role, kind, answer): (Role, MessageKind, Answer),
+        (peer, target): (u32, &Target),
+        (md, (offset, length), facts): (Key, (u64, u64), Facts),
+        (get_md, reply): (Key, Facts),
         data: u64,
     ) -> Result<Outgoing, Error> {
-        let (to, md, answer) = (operation.peer, operation.md, operation.answer);
-        let token = self
-            .operations
-            .insert(|_| operation)
-            .ok_or(Error::NoSpace)?
-            .number();
+        let kept = self.operations.insert(|_| Operation {
+            role,
+            peer,
+            sending: true,
+            answer,
+            md,
+            get_md,
+            facts,
+            reply,
+            initiator: NO_ANSWER,
+        });
+        let token = kept.ok_or(Error::NoSpace)?.number();
         let body = match kind {
             MessageKind::Get => None,
-            _ => self.mds.get(md.slot()).map(|d| d.part(part.0, part.1)),
+            _ => self.mds.get(md.slot()).map(|d| d.part(offset, length)),
         };
         let asks = if answer == Answer::None { NO_ANSWER } else { token };
         Ok(Outgoing {
-            to,
+            to: peer,
             header: target.header(kind, self.interface, asks, data).encode(),
             body: body.unwrap_or_default(),
             token,

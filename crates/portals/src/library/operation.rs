@@ -1,7 +1,11 @@
 //! Operations in progress: what is kept of one between its START and its END, and while an answer is awaited.
 
 use super::table::Key;
-use super::wire::NO_ANSWER;
+use crate::types::option;
+
+/// What the target's descriptor of a request is asked for.
+pub(super) const PUT: u8 = option::OP_PUT as u8;
+pub(super) const GET: u8 = option::OP_GET as u8;
 
 /// What the events of an operation tell.
 #[derive(Clone, Copy, Debug)]
@@ -68,27 +72,6 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// One that begins here: of which descriptor, and what its events tell; the same of the reply.
-    #[inline(always)]
-    pub fn begun(
-        (role, peer): (Role, u32),
-        answer: Answer,
-        (md, facts): (Key, Facts),
-        (get_md, reply): (Key, Facts),
-    ) -> Self {
-        Self {
-            role,
-            peer,
-            sending: true,
-            answer,
-            md,
-            get_md,
-            facts,
-            reply,
-            initiator: NO_ANSWER,
-        }
-    }
-
     /// It has left, and its target is to answer.
     pub fn waits_for_answer(&self) -> bool {
         !self.sending

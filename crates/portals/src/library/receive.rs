@@ -2,7 +2,7 @@
 
 use super::drops::DropReason;
 use super::list::Place;
-use super::operation::{Answer, Facts, Operation, Role};
+use super::operation::{Answer, Facts, GET, Operation, PUT, Role};
 use super::table::{Key, Named};
 use super::whole::LastRequest;
 use super::wire::{Header, MessageKind, NO_ANSWER};
@@ -44,10 +44,6 @@ pub enum Verdict {
         with: Segments,
     },
 }
-
-/// What the target's descriptor of a request is asked for.
-pub(super) const PUT: u8 = option::OP_PUT as u8;
-const GET: u8 = option::OP_GET as u8;
 
 impl Library {
     /// What is to become of the message with this header and a body of `length` bytes, from the fabric's process `from`.

@@ -2,8 +2,7 @@
 
 use super::descriptor::Descriptor;
 use super::drops::DropReason;
-use super::operation::Facts;
-use super::receive::PUT;
+use super::operation::{Facts, PUT};
 use super::wire::{Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, Verdict};
 use crate::memory::Segments;

@@ -1,7 +1,7 @@
 //! Messages that come without their bodies: a put of which only the header is to go, and what is left of a put or a reply whose body
 //! could not be read. The document has neither (`docs/portals-deviations.md`). Queued path.
 
-use super::receive::PUT;
+use super::operation::PUT;
 use super::wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
 use super::{Library, NO_TOKEN, Outgoing, Target, Verdict};
 use crate::error::Error;

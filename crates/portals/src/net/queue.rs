@@ -12,21 +12,14 @@ pub trait Chain {
     fn set_next(&mut self, number: u16, next: u16);
 }
 
-/// Which packet of which message goes next.
-#[derive(Clone, Copy)]
-struct Cursor {
-    /// `NONE`: everything has gone.
-    message: u16,
-    packet: u32,
-}
-
 /// Messages to one process.
 pub struct MessageQueue {
     head: u16,
     tail: u16,
     /// How many.
     count: u16,
-    cursor: Cursor,
+    /// The message of which a packet goes next, and which packet. `NONE`: everything has gone.
+    cursor: (u16, u32),
 }
 
 impl MessageQueue {
@@ -34,10 +27,7 @@ impl MessageQueue {
         head: NONE,
         tail: NONE,
         count: 0,
-        cursor: Cursor {
-            message: NONE,
-            packet: 0,
-        },
+        cursor: (NONE, 0),
     };
 
     #[inline(always)]
@@ -59,14 +49,13 @@ impl MessageQueue {
     /// Whether anything waits to go.
     #[inline(always)]
     pub fn has_waiting(&self) -> bool {
-        self.cursor.message != NONE
+        self.cursor.0 != NONE
     }
 
     /// The packet that goes next: its message, and which packet of it.
     #[inline(always)]
     pub fn waiting(&self) -> Option<(u16, u32)> {
-        self.has_waiting()
-            .then_some((self.cursor.message, self.cursor.packet))
+        self.has_waiting().then_some(self.cursor)
     }
 
     /// Add a message that waits. True: nothing waits before it.
@@ -75,10 +64,7 @@ impl MessageQueue {
         self.push_gone(chain, number);
         let first = !self.has_waiting();
         if first {
-            self.cursor = Cursor {
-                message: number,
-                packet: 0,
-            };
+            self.cursor = (number, 0);
         }
         first
     }
@@ -98,18 +84,12 @@ impl MessageQueue {
     /// The packet that was next has gone. True: with it all of its message has.
     #[inline(always)]
     pub fn advance(&mut self, chain: &impl Chain) -> bool {
-        let Cursor { message, packet } = self.cursor;
+        let (message, packet) = self.cursor;
         let whole = packet + 1 >= chain.packets(message);
         self.cursor = if whole {
-            Cursor {
-                message: chain.next(message),
-                packet: 0,
-            }
+            (chain.next(message), 0)
         } else {
-            Cursor {
-                message,
-                packet: packet + 1,
-            }
+            (message, packet + 1)
         };
         whole
     }
@@ -151,7 +131,7 @@ impl MessageQueue {
             skip -= left;
             (message, packet) = (chain.next(message), 0);
         }
-        self.cursor = Cursor { message, packet };
+        self.cursor = (message, packet);
     }
 
     /// The message whose header packet is `skip` packets behind that of the oldest one.
