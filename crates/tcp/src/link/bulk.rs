@@ -108,3 +108,10 @@ impl Get {
         }
     }
 }
+
+/// Free what a queue has beyond its elements: so many bytes.
+pub(super) fn shrink<T>(queue: &mut VecDeque<T>) -> usize {
+    let before = queue.capacity();
+    queue.shrink_to_fit();
+    (before - queue.capacity()) * size_of::<T>()
+}

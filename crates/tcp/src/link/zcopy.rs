@@ -61,7 +61,7 @@ impl IncomingZcopy {
 
     /// Give back what a burst took: so many bytes.
     pub fn shrink(&mut self) -> usize {
-        super::health::shrink(&mut self.entries)
+        super::bulk::shrink(&mut self.entries)
     }
 
     fn over(&mut self, number: u32) {
