@@ -1,82 +1,17 @@
-//! The listening sockets, and the connections that come by them and are not authenticated yet.
+//! Accepting connections, and dropping those that take too long to authenticate themselves.
 //!
 //! Cost class: *set-up path*.
 
-use super::connection::{ConnectionStage, JOB};
-use super::peer::NONE;
+use super::connection::JOB;
+use super::connections::ConnectionStage;
 use super::socket;
 use super::state::TcpState;
-use crate::trust::{Admission, Gate, Handshake, Limits, Listener, Refusal};
-use farpost_net::poll::{self, Poll};
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use crate::trust::{Admission, Handshake, Listener, Refusal};
+use farpost_net::poll;
 use std::time::{Duration, Instant};
-
-/// Key of the listeners in the poll set; connections have their slot.
-pub const LISTENER: u64 = u64::MAX;
 
 /// How long nobody is accepted when the system has no descriptor or memory for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
-
-pub struct Acceptor {
-    listeners: Vec<OwnedFd>,
-    pub gate: Gate,
-    /// By place at the gate: the connection's slot.
-    slots: Vec<usize>,
-    /// Newcomers stay in the kernel's queue until then.
-    paused_until: Option<Instant>,
-    /// When [`TcpState::check_acceptor`] has something to do, in nanoseconds since the epoch.
-    pub deadline: u64,
-}
-
-impl Acceptor {
-    /// Listeners, whose events go to `poll` under the key [`LISTENER`].
-    ///
-    /// # Errors
-    /// The system has no memory for them.
-    pub fn new(listeners: Vec<OwnedFd>, limits: Limits, poll: &Poll) -> io::Result<Self> {
-        for listener in &listeners {
-            poll.add(listener.as_raw_fd(), poll::IN, LISTENER)?;
-        }
-        Ok(Self {
-            listeners,
-            gate: Gate::new(limits),
-            slots: vec![NONE; limits.places.max(1)],
-            paused_until: None,
-            deadline: u64::MAX,
-        })
-    }
-
-    /// Leave newcomers in the kernel's queue for a while.
-    fn pause(&mut self, poll: &Poll, until: Instant) {
-        self.listen_for(poll, 0);
-        self.paused_until = Some(until);
-    }
-
-    /// Accept again, if the pause is over or a place has become free.
-    fn resume(&mut self, poll: &Poll, now: Instant) {
-        let over = |until| until <= now || self.gate.room(now).is_ok();
-        if self.paused_until.is_some_and(over) {
-            self.paused_until = None;
-            self.listen_for(poll, poll::IN);
-        }
-    }
-
-    fn listen_for(&self, poll: &Poll, events: u32) {
-        for listener in &self.listeners {
-            let _ = poll.change(listener.as_raw_fd(), events, LISTENER);
-        }
-    }
-
-    /// When a connection is overdue, or the pause ends.
-    fn next_deadline(&self) -> Option<Instant> {
-        self.gate
-            .next_deadline()
-            .into_iter()
-            .chain(self.paused_until)
-            .min()
-    }
-}
 
 impl TcpState {
     /// Accept connections as long as the gate has places for them.

@@ -2,57 +2,12 @@
 //!
 //! Cost class: lines, words and puts are *fast path*.
 
+use super::close_reason::CloseReason;
+use super::control::{ControlCode, SegmentNotice, WORDS_MAX};
 use super::peer::PeerStatus;
-use super::receive::CloseReason;
-use super::segments::SegmentNotice;
 use super::state::TcpState;
 use crate::link::{FrameKind, GetRequest, Header, ZCOPY};
 use farpost_fabric::{LINE_BYTES, Line, LocalMemory, Peer, Permission};
-
-/// Control frames; their words are 64 bits each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
-#[repr(u8)]
-pub enum ControlCode {
-    /// So many more packets (word 0) of lane `object` may be sent.
-    Credit = 1,
-    /// Answer when all before this is done; word 0 is the number of the fence.
-    Fence = 2,
-    /// The answer; what was refused before was told by [`ControlCode::Refused`].
-    Fenced = 3,
-    /// A segment, or that there is none: [`SegmentNotice`].
-    Segment = 4,
-    /// Which handle has segment `object`? Word 0 is a token.
-    Find = 5,
-    /// The segment of handle `object` is withdrawn.
-    Forget = 6,
-    /// The answer to that.
-    Forgotten = 7,
-    /// Fetch what is to be put into what was exposed: token, key there, offset, bytes, key here.
-    PutAsk = 8,
-    /// The transfer of that token is over; word 1 is 1 if it was refused.
-    PutDone = 9,
-    /// So many bytes of eager zero-copy payloads (word 0), in all, may be sent.
-    ZcopyGrant = 10,
-    /// So many puts (word 0), in all, to the segment of handle `object`, which is withdrawn, were refused.
-    Refused = 11,
-}
-
-impl ControlCode {
-    /// Words that it has.
-    fn words(self) -> usize {
-        use ControlCode::*;
-        match self {
-            Forget | Forgotten => 0,
-            PutDone => 2,
-            Segment => SegmentNotice::WORDS,
-            PutAsk => WORDS_MAX,
-            Credit | Fence | Fenced | Find | ZcopyGrant | Refused => 1,
-        }
-    }
-}
-
-/// Most words of a control frame.
-pub const WORDS_MAX: usize = 5;
 
 fn native(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))

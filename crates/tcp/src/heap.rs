@@ -13,6 +13,9 @@
 /// So many bytes freed are worth looking through the heap.
 pub const WORTHWHILE: usize = 64 << 10;
 
+/// Nanoseconds without use after which spare buffers are freed.
+pub const REST: u64 = 500_000_000;
+
 /// Bytes of buffers that were freed since the heap was last trimmed.
 #[derive(Default)]
 pub struct FreedBytes(usize);
@@ -30,6 +33,29 @@ impl FreedBytes {
             self.0 = 0;
         }
         much
+    }
+}
+
+/// When memory that is kept for the next use goes back: when none came for [`REST`].
+#[derive(Default)]
+pub struct Rest {
+    pub used: bool,
+    /// When it is looked whether it was used.
+    look_at: u64,
+}
+
+impl Rest {
+    /// True: it was not used for a while. When to look again otherwise.
+    pub fn is_over(&mut self, now: u64) -> bool {
+        if now < self.look_at {
+            return false;
+        }
+        self.look_at = now + REST;
+        !std::mem::take(&mut self.used)
+    }
+
+    pub fn look_at(&self) -> u64 {
+        self.look_at
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Cost class: *fast path*.
 
+use super::heap::Rest;
 use super::socket;
-use super::zcopy::Rest;
 use crate::link::{HEADER_BYTES, Header, ORDERED_MAX};
 use crate::trust::{BadRecord, Opener, RECORD_HEADER, RECORD_MAX};
 use std::io;

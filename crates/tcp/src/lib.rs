@@ -17,23 +17,30 @@ mod acceptor;
 mod apply;
 mod bulk;
 mod card;
+mod close_reason;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod connection;
+mod connections;
+mod control;
 mod diagnostics;
 mod heap;
 mod input;
 pub mod link;
+mod listeners;
 mod packets;
+mod payloads;
 mod peer;
 mod receive;
 mod routes;
+mod segment_table;
 mod segments;
 mod send;
 mod socket;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transfers;
 pub mod trust;
 mod zcopy;
 
@@ -45,7 +52,7 @@ pub use segments::fuzzing;
 
 use crate::link::LinkTunables;
 use crate::trust::{Tally, TrustTunables};
-use apply::ControlCode;
+use control::ControlCode;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{

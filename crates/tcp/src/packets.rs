@@ -6,7 +6,7 @@
 //! Cost class: *queued path*.
 
 use super::TcpTunables;
-use super::receive::InvalidField;
+use super::close_reason::InvalidField;
 use crate::link::PACKET_BYTES;
 use farpost_fabric::LANES;
 use farpost_fabric::Peer;

@@ -2,12 +2,13 @@
 //!
 //! Cost class: *fast path*, but for deferred messages.
 
-use super::apply::ControlCode;
+use super::control::{ControlCode, SegmentNotice};
 use crate::link::{Link, PushError};
 use farpost_fabric::{Line, Peer};
 use farpost_net::interfaces::Candidate;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Whether a peer can be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,7 +152,7 @@ pub struct PeerState {
     backlog: VecDeque<Deferred>,
     /// The transfers that the link knows by its tickets.
     pub tickets: HashMap<u32, u64>,
-    pub zcopy: super::zcopy::PeerZcopy,
+    pub zcopy: super::payloads::PeerZcopy,
     /// In [`TcpState::ack_pending`](super::state::TcpState::ack_pending).
     pub ack_pending: bool,
     /// In [`TcpState::send_list`](super::state::TcpState::send_list).
@@ -244,6 +245,11 @@ impl PeerState {
         self.push_or_defer(Deferred::Control(code, object, payload));
     }
 
+    /// A segment is announced, or a query answered.
+    pub fn notice(&mut self, told: &SegmentNotice) {
+        self.control(ControlCode::Segment, told.id, &told.encode());
+    }
+
     /// Push deferred messages, as far as there is room.
     #[cold]
     pub fn push_deferred(&mut self) {
@@ -293,6 +299,44 @@ impl PeerState {
         };
         result != Err(PushError::Full)
     }
+}
+
+/// Most attempts that one sentence lists.
+const ATTEMPTS_LISTED: usize = 8;
+
+/// The error text for a peer that was never reached.
+pub fn never_reached(host: &str, remote: &PeerState, waited: u64) -> String {
+    let since = SystemTime::now() - Duration::from_nanos(waited);
+    let day = since
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs() % 86_400);
+    let mut tried: Vec<String> = Vec::new();
+    for rail in &remote.rails {
+        tried.extend(rail.outcomes.iter().filter(|o| !o.is_empty()).cloned());
+        // What is being tried now.
+        let now = rail.next % rail.candidates.len().max(1);
+        let known = rail.outcomes.get(now).is_some_and(|o| !o.is_empty());
+        if let Some(candidate) = rail.candidates.get(now).filter(|_| !known && rail.trying != NONE) {
+            tried.push(format!("{} via {}: no answer", candidate.to, candidate.interface));
+        }
+    }
+    let more = match tried.len().saturating_sub(ATTEMPTS_LISTED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let attempts = match tried.is_empty() {
+        true => "nothing could be tried".to_owned(),
+        false => tried[..tried.len().min(ATTEMPTS_LISTED)].join("; "),
+    };
+    format!(
+        "host {host}: connecting has waited {}.{} s, since {:02}:{:02}:{:02} UTC, and no way led there: {attempts}{more}. \
+         `farpost doctor --hosts` tells which networks reach it, FARPOST_INTERFACE chooses them, FARPOST_CONNECT_MS is the time allowed",
+        waited / 1_000_000_000,
+        waited / 100_000_000 % 10,
+        day / 3600,
+        day / 60 % 60,
+        day % 60,
+    )
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! Cost class: *fast path*, but for its system call.
 
-use super::connection::{Connection, ConnectionStage};
+use super::close_reason::CloseReason;
+use super::connections::{Connection, ConnectionStage};
 use super::input::{ReadOutcome, Sink};
+use super::payloads::ZcopyAction;
 use super::peer::NONE;
 use super::state::TcpState;
-use super::zcopy::ZcopyAction;
 use crate::link::{Arrival, FrameKind, HEADER_BYTES, Header, LinkError, ZCOPY};
 use farpost_fabric::{Counter, FabricError, Fault, Peer};
 use std::os::fd::AsRawFd;
@@ -16,33 +17,6 @@ const PATIENCE: u64 = 200_000;
 
 /// A socket is read at most so often in a row, so that one peer does not keep all others waiting.
 const READS: u32 = 16;
-
-/// Why a connection ends.
-pub enum CloseReason {
-    /// The connection broke, or was closed.
-    Lost(String),
-    /// Malformed data came by it. The link sends again what was lost.
-    Damaged(LinkError),
-    /// The peer sent a frame that breaks the protocol: what was expected, and the value found.
-    Violation(&'static str, u64),
-    /// The peer says that this process broke the protocol.
-    Accused(String),
-}
-
-/// What was expected of a field, and its value.
-pub type InvalidField = (&'static str, u64);
-
-impl From<InvalidField> for CloseReason {
-    fn from((what, value): InvalidField) -> Self {
-        CloseReason::Violation(what, value)
-    }
-}
-
-impl From<LinkError> for CloseReason {
-    fn from(error: LinkError) -> Self {
-        CloseReason::Damaged(error)
-    }
-}
 
 impl TcpState {
     pub fn read(&mut self, slot: usize, now: u64) {

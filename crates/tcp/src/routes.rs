@@ -3,13 +3,11 @@
 //!
 //! Cost class: *queued path*.
 
-use super::peer::{NONE, PeerState};
 use super::state::TcpState;
 use crate::link::{HostRoute, Link, RailNumber};
 use farpost_fabric::Peer;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is known of routes, by host and rail.
 pub type HostRoutes = HashMap<(u32, usize), HostRoute>;
@@ -66,42 +64,4 @@ impl TcpState {
             }
         }
     }
-}
-
-/// Most attempts that one sentence lists.
-const ATTEMPTS_LISTED: usize = 8;
-
-/// The error text for a peer that was never reached.
-pub fn never_reached(host: &str, remote: &PeerState, waited: u64) -> String {
-    let since = SystemTime::now() - Duration::from_nanos(waited);
-    let day = since
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs() % 86_400);
-    let mut tried: Vec<String> = Vec::new();
-    for rail in &remote.rails {
-        tried.extend(rail.outcomes.iter().filter(|o| !o.is_empty()).cloned());
-        // What is being tried now.
-        let now = rail.next % rail.candidates.len().max(1);
-        let known = rail.outcomes.get(now).is_some_and(|o| !o.is_empty());
-        if let Some(candidate) = rail.candidates.get(now).filter(|_| !known && rail.trying != NONE) {
-            tried.push(format!("{} via {}: no answer", candidate.to, candidate.interface));
-        }
-    }
-    let more = match tried.len().saturating_sub(ATTEMPTS_LISTED) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    let attempts = match tried.is_empty() {
-        true => "nothing could be tried".to_owned(),
-        false => tried[..tried.len().min(ATTEMPTS_LISTED)].join("; "),
-    };
-    format!(
-        "host {host}: connecting has waited {}.{} s, since {:02}:{:02}:{:02} UTC, and no way led there: {attempts}{more}. \
-         `farpost doctor --hosts` tells which networks reach it, FARPOST_INTERFACE chooses them, FARPOST_CONNECT_MS is the time allowed",
-        waited / 1_000_000_000,
-        waited / 100_000_000 % 10,
-        day / 3600,
-        day / 60 % 60,
-        day % 60,
-    )
 }

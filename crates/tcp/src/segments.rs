@@ -1,11 +1,11 @@
-//! Segments: this process's own by handle, and those of peers as they announced them.
+//! Exporting and importing segments.
 //!
 //! A process tells every peer it is connected to which segments that peer may reach, and under which handle; a
 //! handle is never used twice. So an import usually finds what it needs here, and asks the peer only when not.
 
-use super::apply::ControlCode;
+use super::control::{ControlCode, SegmentNotice};
 use super::peer::PeerState;
-use super::receive::InvalidField;
+use super::segment_table::{ABSENT, DENIED, OwnSegment, PeerSegment, SegmentQuery};
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::OFFSET_LIMIT;
@@ -14,279 +14,15 @@ use farpost_fabric::{
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
-use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Segments are whole pages.
 const PAGE: usize = 4096;
 
-/// Most segments that one peer may announce, or have refused puts to.
-const ANNOUNCED_MAX: usize = 1 << 16;
-
 /// Longest wait for peers to hear that a segment is withdrawn. One that computes meanwhile hears it later, and
 /// what it puts until then is refused.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
-
-struct OwnSegment {
-    id: SegmentId,
-    memory: Mapping,
-    access: Access,
-}
-
-#[derive(Clone, Copy)]
-struct PeerSegment {
-    handle: u32,
-    len: u64,
-    permission: Permission,
-}
-
-/// A query about a segment of a peer's, and the answer.
-struct SegmentQuery {
-    asked: Peer,
-    id: u32,
-    answer: Option<(u32, PeerSegment)>,
-}
-
-/// Puts to a peer's segment that the peer refused: in all, and those reported to the caller.
-#[derive(Clone, Copy, Default)]
-struct RefusedPuts {
-    puts: u64,
-    reported: u64,
-}
-
-/// A frame that announces a segment or answers a query, with the query's token (0: an announcement).
-pub struct SegmentNotice {
-    pub id: u32,
-    handle: u32,
-    flag: u32,
-    len: u64,
-    token: u64,
-}
-
-impl PeerState {
-    /// A segment is announced, or a query answered.
-    pub fn notice(&mut self, told: &SegmentNotice) {
-        self.control(ControlCode::Segment, told.id, &told.encode());
-    }
-}
-
-impl SegmentNotice {
-    /// Words of it besides the number of the segment.
-    pub const WORDS: usize = 3;
-
-    pub fn encode(&self) -> [u64; Self::WORDS] {
-        [
-            u64::from(self.handle) | u64::from(self.flag) << 32,
-            self.len,
-            self.token,
-        ]
-    }
-
-    pub fn decode(id: u32, words: &[u64]) -> Self {
-        Self {
-            id,
-            handle: words[0] as u32,
-            flag: (words[0] >> 32) as u32,
-            len: words[1],
-            token: words[2],
-        }
-    }
-
-    /// For `peer`; none if it may not reach the segment.
-    fn of(handle: usize, mine: &OwnSegment, peer: Peer, token: u64) -> Option<Self> {
-        let flag = code(mine.access.of(peer)?);
-        let len = LocalMemory::len(&mine.memory) as u64;
-        Some(Self {
-            id: mine.id.0,
-            handle: handle as u32,
-            flag,
-            len,
-            token,
-        })
-    }
-}
-
-#[derive(Default)]
-pub struct SegmentTable {
-    /// By handle; withdrawn ones are gone.
-    mine: Vec<Option<OwnSegment>>,
-    theirs: HashMap<(Peer, SegmentId), PeerSegment>,
-    told: HashMap<Peer, usize>,
-    questions: HashMap<u64, SegmentQuery>,
-    /// By peer and handle, for segments that were withdrawn.
-    refused: HashMap<Peer, HashMap<u32, RefusedPuts>>,
-    /// Puts of peers that were refused here, by peer and handle: in all, and those that the peer was told of.
-    refusals: BTreeMap<(Peer, u32), (u64, u64)>,
-    next_token: u64,
-    /// Withdrawn handles and the peers that have yet to say that they know.
-    withdrawals: HashMap<u32, Vec<Peer>>,
-}
-
-const ABSENT: u32 = 0;
-const DENIED: u32 = 1;
-
-fn code(permission: Permission) -> u32 {
-    match permission {
-        Permission::Read => 2,
-        Permission::ReadWrite => 3,
-    }
-}
-
-impl SegmentTable {
-    fn find(&self, id: SegmentId) -> Option<(usize, &OwnSegment)> {
-        let mine = self.mine.iter().enumerate();
-        mine.filter_map(|(handle, mine)| Some((handle, mine.as_ref()?)))
-            .find(|(_, mine)| mine.id == id)
-    }
-
-    /// Whether a peer has announced a segment.
-    #[cfg(test)]
-    pub fn knows(&self, peer: Peer, id: SegmentId) -> bool {
-        self.theirs.contains_key(&(peer, id))
-    }
-
-    /// Announce to `peer` all segments that it may reach.
-    pub fn announce_all(&self, peer: Peer, remote: &mut PeerState) {
-        for (handle, mine) in self.mine.iter().enumerate() {
-            if let Some(told) = mine
-                .as_ref()
-                .and_then(|mine| SegmentNotice::of(handle, mine, peer, 0))
-            {
-                remote.notice(&told);
-            }
-        }
-    }
-
-    /// The range that `peer` wants to reach. None: the segment was withdrawn.
-    #[inline]
-    pub fn reach(
-        &self,
-        peer: Peer,
-        handle: u32,
-        offset: u64,
-        len: usize,
-        permission: Permission,
-    ) -> Result<Option<(&Mapping, usize)>, InvalidField> {
-        let mine = match self.mine.get(handle as usize) {
-            Some(Some(mine)) => mine,
-            Some(None) => return Ok(None),
-            None => return Err(("a segment's handle", u64::from(handle))),
-        };
-        if !mine.access.admits(peer, permission) {
-            return Err(("a segment that it may reach so", u64::from(mine.id.0)));
-        }
-        let limit = LocalMemory::len(&mine.memory);
-        match usize::try_from(offset) {
-            Ok(offset) if offset <= limit && len <= limit - offset => Ok(Some((&mine.memory, offset))),
-            _ => Err(("an offset inside the segment", offset)),
-        }
-    }
-
-    /// The answer to a question of `peer`'s.
-    pub fn answer(&self, peer: Peer, id: u32, token: u64) -> SegmentNotice {
-        let found = self.find(SegmentId(id));
-        let flag = if found.is_some() { DENIED } else { ABSENT };
-        let told = found.and_then(|(handle, mine)| SegmentNotice::of(handle, mine, peer, token));
-        told.unwrap_or(SegmentNotice {
-            id,
-            handle: 0,
-            flag,
-            len: 0,
-            token,
-        })
-    }
-
-    /// A peer announces a segment, or answers a query.
-    pub fn on_notice(&mut self, peer: Peer, told: &SegmentNotice) -> Result<(), InvalidField> {
-        let permission = match told.flag {
-            ABSENT | DENIED | 2 => Permission::Read,
-            3 => Permission::ReadWrite,
-            other => return Err(("a segment's access", u64::from(other))),
-        };
-        if told.len >= OFFSET_LIMIT {
-            return Err(("a segment's size", told.len));
-        }
-        let theirs = PeerSegment {
-            handle: told.handle,
-            len: told.len,
-            permission,
-        };
-        if told.token != 0 {
-            let question = self.questions.get_mut(&told.token);
-            let question = question.filter(|q| q.asked == peer && q.answer.is_none());
-            let question = question.ok_or(("an answer to a question", told.token))?;
-            if question.id != told.id {
-                return Err(("the segment that was asked for", u64::from(told.id)));
-            }
-            question.answer = Some((told.flag, theirs));
-        }
-        if told.flag > DENIED && self.theirs.insert((peer, SegmentId(told.id)), theirs).is_none() {
-            let count = self.told.entry(peer).or_default();
-            *count += 1;
-            if *count > ANNOUNCED_MAX {
-                return Err(("a reasonable number of segments", *count as u64));
-            }
-        }
-        Ok(())
-    }
-
-    /// A put of `peer`'s goes to a segment that was withdrawn.
-    pub fn refuse(&mut self, peer: Peer, handle: u32) {
-        self.refusals.entry((peer, handle)).or_default().0 += 1;
-    }
-
-    /// Refused puts that `peer` was not told of yet: handle, and how many in all.
-    pub fn refusals_of(&mut self, peer: Peer) -> Vec<(u32, u64)> {
-        let of_peer = self.refusals.range_mut((peer, 0)..=(peer, u32::MAX));
-        let news = of_peer.filter(|(_, (all, told))| all != told);
-        let tell = |(&(_, handle), counts): (&(Peer, u32), &mut (u64, u64))| {
-            counts.1 = counts.0;
-            (handle, counts.0)
-        };
-        news.map(tell).collect()
-    }
-
-    /// `peer` has refused so many puts to a segment of its, in all.
-    pub fn refused(&mut self, peer: Peer, handle: u32, puts: u64) -> Result<(), InvalidField> {
-        let bad = Err(("the number of puts that it refused", puts));
-        // What others have refused is not held against it.
-        let of_peer = self.refused.entry(peer).or_default();
-        let room = of_peer.len() < ANNOUNCED_MAX || of_peer.contains_key(&handle);
-        let refused = of_peer.get(&handle).copied().unwrap_or_default();
-        if puts <= refused.puts || !room {
-            return bad;
-        }
-        of_peer.insert(handle, RefusedPuts { puts, ..refused });
-        Ok(())
-    }
-
-    /// The puts to a segment that were refused since the last call.
-    fn refused_since(&mut self, peer: Peer, handle: u32) -> u64 {
-        let of_peer = self.refused.get_mut(&peer);
-        match of_peer.and_then(|of_peer| of_peer.get_mut(&handle)) {
-            Some(refused) => refused.puts - std::mem::replace(&mut refused.reported, refused.puts),
-            None => 0,
-        }
-    }
-
-    /// A peer has withdrawn a segment.
-    pub fn forget(&mut self, peer: Peer, handle: u32) {
-        let before = self.theirs.len();
-        self.theirs
-            .retain(|(of, _), theirs| *of != peer || theirs.handle != handle);
-        if let Some(told) = self.told.get_mut(&peer) {
-            *told -= before - self.theirs.len();
-        }
-    }
-
-    /// A peer knows that a segment is withdrawn.
-    pub fn forgotten(&mut self, peer: Peer, handle: u32) {
-        if let Some(peers) = self.withdrawals.get_mut(&handle) {
-            peers.retain(|p| *p != peer);
-        }
-    }
-}
 
 impl TcpState {
     fn check_export(&self, id: SegmentId, access: &Access) -> Result<()> {
@@ -331,9 +67,7 @@ impl TcpState {
     /// Add a segment and announce it to connected peers.
     fn publish(&mut self, mine: OwnSegment) {
         let handle = self.segments.mine.len();
-        self.tell(handle, |peer| {
-            Some(Some(SegmentNotice::of(handle, &mine, peer, 0)?))
-        });
+        self.tell(handle, |peer| Some(Some(mine.notice(handle, peer, 0)?)));
         self.segments.mine.push(Some(mine));
     }
 
@@ -374,7 +108,7 @@ impl TcpState {
         let before = std::mem::replace(&mut mine.access, access);
         self.tell(handle, |peer| {
             let changed = before.of(peer) != mine.access.of(peer);
-            changed.then(|| SegmentNotice::of(handle, &mine, peer, 0))
+            changed.then(|| mine.notice(handle, peer, 0))
         });
         self.segments.mine[handle] = Some(mine);
         Ok(())
@@ -591,9 +325,6 @@ impl Core {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
 
 #[cfg(fuzzing)]
 pub mod fuzzing;

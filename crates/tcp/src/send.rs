@@ -2,7 +2,7 @@
 //!
 //! Cost class: *fast path*, but for its system call.
 
-use super::connection::Connection;
+use super::connections::Connection;
 use super::peer::Deferred;
 use super::socket;
 use super::state::TcpState;

@@ -3,17 +3,16 @@
 //! Cost class: [`TcpState::turn`], [`TcpState::put`] and [`TcpState::put_line`] are *fast path* (but for their system call).
 
 use super::TcpSettings;
-use super::acceptor::{Acceptor, LISTENER};
-use super::bulk::Transfers;
 use super::card;
-use super::connection::{ConnectionStage, Connections};
+use super::connections::{ConnectionStage, Connections};
 use super::diagnostics::Diagnostics;
 use super::heap::{self, FreedBytes};
+use super::listeners::{Acceptor, LISTENER};
 use super::packets::Packets;
 use super::peer::{Deferred, NONE, PeerState, PeerStatus, Peers, Rail};
-use super::routes;
-use super::segments::SegmentTable;
+use super::segment_table::SegmentTable;
 use super::socket;
+use super::transfers::Transfers;
 use crate::link::{Event, Link, LinkConfig, SpareLogs, TransportReport};
 use crate::trust::Secret;
 use farpost_fabric::clock::Clock;
@@ -65,11 +64,11 @@ pub struct TcpState {
     pub segments: SegmentTable,
     pub packets: Packets,
     pub transfers: Transfers,
-    pub spare: super::zcopy::SpareBuffers,
+    pub spare: super::payloads::SpareBuffers,
     /// What connections read into.
     pub read_buffers: super::input::ReadBuffers,
     /// What links have left of their logs, and when it goes back.
-    pub spare_logs: (SpareLogs, super::zcopy::Rest),
+    pub spare_logs: (SpareLogs, super::heap::Rest),
     /// What was freed after a rest.
     freed: FreedBytes,
     /// Peers to which acknowledgements are due.
@@ -173,7 +172,7 @@ impl TcpState {
     }
 
     /// As [`push_or_defer`](Self::push_or_defer), a control frame.
-    pub fn control(&mut self, peer: Peer, code: super::apply::ControlCode, object: u32, words: &[u64]) {
+    pub fn control(&mut self, peer: Peer, code: super::control::ControlCode, object: u32, words: &[u64]) {
         if let Ok(remote) = self.peer_state(peer) {
             remote.control(code, object, words);
             remote.note_sent();
@@ -457,7 +456,7 @@ impl TcpState {
         let ms = waited / 1_000_000;
         let remote = self.peers.get(peer);
         if let Some(never) = remote.filter(|remote| !remote.link.was_up()) {
-            return routes::never_reached(&host, never, waited);
+            return super::peer::never_reached(&host, never, waited);
         }
         let mut why = format!("host {host}: none of {rails} rails has worked for {ms} ms");
         if let Some(remote) = remote {

@@ -7,152 +7,13 @@
 //! Cost class: *fast path* for eager zero-copy payloads that are expected, *queued path* for others.
 
 use super::Tcp;
-use super::apply::ControlCode;
+use super::close_reason::CloseReason;
+use super::control::ControlCode;
+use super::payloads::{Destination, IncomingPayload, OutgoingPayload, ZcopyAction};
 use super::peer::{NONE, PeerStatus};
-use super::receive::CloseReason;
 use super::state::TcpState;
 use crate::link::{Header, LinkError, ZCOPY_MAX};
 use farpost_fabric::{Counter, FabricError, Peer, Result, ZeroCopy};
-use std::collections::{HashMap, VecDeque};
-
-/// Polls by the protocol above before a payload is buffered: one finds the line, one matches a receive posted meanwhile.
-const POLLS: u8 = 2;
-
-/// Spare buffers, and the longest of them.
-const SPARE_BUFFERS: usize = 8;
-const SPARE_MAX: usize = 1 << 20;
-
-/// Nanoseconds without use after which spare buffers are freed.
-const REST: u64 = 500_000_000;
-
-/// Where an incoming payload goes.
-enum Destination {
-    /// Not known: the protocol above may poll so many times more.
-    Undecided(u8),
-    /// To the receiver's buffer; or it is there.
-    Direct,
-    /// To a buffer of the fabric, and from there to the address, if there is one, when it is complete.
-    Buffered(Vec<u8>, Option<usize>),
-    /// Nowhere: it is discarded.
-    Dropped,
-}
-
-struct IncomingPayload {
-    len: u32,
-    complete: bool,
-    destination: Destination,
-}
-
-impl IncomingPayload {
-    fn new(len: u32) -> Self {
-        let destination = Destination::Undecided(POLLS);
-        Self {
-            len,
-            complete: false,
-            destination,
-        }
-    }
-}
-
-struct OutgoingPayload {
-    number: u32,
-    address: usize,
-    len: usize,
-    /// A copy, when the user's memory was wanted back.
-    copy: Option<Vec<u8>>,
-}
-
-/// The eager zero-copy payloads between this process and one peer.
-#[derive(Default)]
-pub struct PeerZcopy {
-    /// Bytes that the peer has granted in all, and those sent.
-    granted: u64,
-    sent: u64,
-    out: VecDeque<OutgoingPayload>,
-    came: HashMap<u32, IncomingPayload>,
-    /// Bytes that the peer may send in all, and the grant that it was sent last.
-    allowed: u64,
-    advertised: u64,
-}
-
-impl PeerZcopy {
-    /// Give back what a burst took.
-    pub fn shrink(&mut self) {
-        self.out.shrink_to_fit();
-        self.came.shrink_to_fit();
-    }
-}
-
-/// Buffers for payloads that no receive has matched.
-#[derive(Default)]
-pub struct SpareBuffers {
-    buffers: Vec<Vec<u8>>,
-    rest: Rest,
-}
-
-/// When memory that is kept for the next use goes back: when none came for [`REST`].
-#[derive(Default)]
-pub struct Rest {
-    pub used: bool,
-    /// When it is looked whether it was used.
-    look_at: u64,
-}
-
-impl Rest {
-    /// True: it was not used for a while. When to look again otherwise.
-    pub fn is_over(&mut self, now: u64) -> bool {
-        if now < self.look_at {
-            return false;
-        }
-        self.look_at = now + REST;
-        !std::mem::take(&mut self.used)
-    }
-
-    pub fn look_at(&self) -> u64 {
-        self.look_at
-    }
-}
-
-impl SpareBuffers {
-    /// A buffer of at least `len` bytes, which may have any values.
-    fn take(&mut self, len: usize) -> Vec<u8> {
-        let fits = self.buffers.iter().position(|buffer| buffer.len() >= len);
-        match fits {
-            Some(at) => self.buffers.swap_remove(at),
-            None => vec![0; len.next_power_of_two()],
-        }
-    }
-
-    fn give(&mut self, buffer: Vec<u8>) {
-        self.rest.used = true;
-        if self.buffers.len() < SPARE_BUFFERS && buffer.len() <= SPARE_MAX {
-            self.buffers.push(buffer);
-        }
-    }
-
-    /// Free them if none was used for [`REST`]: so many bytes, and when to look again.
-    pub fn rest(&mut self, now: u64) -> (usize, u64) {
-        if self.buffers.is_empty() {
-            return (0, u64::MAX);
-        }
-        if self.rest.is_over(now) {
-            return (
-                std::mem::take(&mut self.buffers).iter().map(Vec::len).sum(),
-                u64::MAX,
-            );
-        }
-        (0, self.rest.look_at())
-    }
-}
-
-/// What to do with a frame of an eager zero-copy payload.
-#[derive(PartialEq, Eq)]
-pub enum ZcopyAction {
-    /// Read it.
-    Read,
-    /// First let the protocol above poll.
-    Wait,
-}
 
 fn corrupt(peer: Peer, number: u32) -> FabricError {
     FabricError::corrupt(peer, "the number and length of bytes behind a line", number)
@@ -520,27 +381,5 @@ impl ZeroCopy for Tcp {
         if state.check_peer(peer).is_ok() {
             state.drop_zcopy(peer, number, len);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spare_buffers_are_freed_after_a_rest() {
-        let mut spare = SpareBuffers::default();
-        assert_eq!(spare.rest(0), (0, u64::MAX), "there are none");
-        let buffer = spare.take(1000);
-        spare.give(buffer);
-        let (_, first) = spare.rest(5);
-        assert_eq!(first, 5 + REST);
-        assert_eq!(spare.rest(first - 1), (0, first));
-        let buffer = spare.take(1000);
-        spare.give(buffer);
-        let (_, second) = spare.rest(first);
-        assert_eq!(second, first + REST, "used meanwhile");
-        assert_eq!(spare.rest(second), (1024, u64::MAX));
-        assert!(spare.buffers.is_empty());
     }
 }

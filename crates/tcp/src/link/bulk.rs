@@ -108,3 +108,78 @@ impl Get {
         }
     }
 }
+
+/// Free what a queue has beyond its elements: so many bytes.
+pub(super) fn shrink<T>(queue: &mut VecDeque<T>) -> usize {
+    let before = queue.capacity();
+    queue.shrink_to_fit();
+    (before - queue.capacity()) * size_of::<T>()
+}
+
+/// Eager zero-copy payloads of one peer that may be incomplete, counted from the oldest such on.
+pub const ZCOPY_MAX: usize = 256;
+
+/// One incoming payload.
+pub(super) enum ZcopyEntry {
+    /// Nothing of it came yet, but a later one did.
+    Unseen,
+    /// Part of it is missing; and whether its bytes have a place.
+    Coming(Get, bool),
+    /// All of it was here.
+    Over,
+}
+
+/// Incoming eager zero-copy payloads, by number.
+#[derive(Default)]
+pub(super) struct IncomingZcopy {
+    pub base: u32,
+    pub entries: VecDeque<ZcopyEntry>,
+    /// Bytes that the peer may send in all, and those it has announced.
+    pub granted: u64,
+    pub announced: u64,
+}
+
+impl IncomingZcopy {
+    pub fn entry(&mut self, number: u32) -> Option<&mut ZcopyEntry> {
+        self.entries.get_mut(number.wrapping_sub(self.base) as usize)
+    }
+
+    /// The zero-copy payload `number`, if some of it is missing.
+    pub fn coming(&mut self, number: u32) -> Option<&mut Get> {
+        match self.entry(number)? {
+            ZcopyEntry::Coming(get, _) => Some(get),
+            _ => None,
+        }
+    }
+
+    pub fn all_coming(&mut self) -> impl Iterator<Item = (u32, &mut Get)> {
+        let base = self.base;
+        self.entries
+            .iter_mut()
+            .enumerate()
+            .filter_map(move |(at, entry)| match entry {
+                ZcopyEntry::Coming(get, _) => Some((base.wrapping_add(at as u32), get)),
+                _ => None,
+            })
+    }
+
+    /// Payloads that there is memory for.
+    pub fn kept(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Give back what a burst took: so many bytes.
+    pub fn shrink(&mut self) -> usize {
+        shrink(&mut self.entries)
+    }
+
+    pub fn over(&mut self, number: u32) {
+        if let Some(entry) = self.entry(number) {
+            *entry = ZcopyEntry::Over;
+        }
+        while let Some(ZcopyEntry::Over) = self.entries.front() {
+            self.entries.pop_front();
+            self.base = self.base.wrapping_add(1);
+        }
+    }
+}

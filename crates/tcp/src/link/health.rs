@@ -1,22 +1,15 @@
 //! Health of rails: up, suspected, down, reconnected; and everything that depends on the clock.
 
 use super::RailNumber;
+use super::bulk::shrink;
 use super::link::{Event, HostRoute, Link};
 use super::log::NOWHERE;
 use super::rail::{Checks, PartialFrame, Rail, RailState, TransportReport};
-use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
 
 /// Nothing sent for so long, nanoseconds, and at most twice as long: memory is given back.
 const REST: u64 = 500 * MS;
-
-/// Free what a queue has beyond its elements: so many bytes.
-pub(super) fn shrink<T>(queue: &mut VecDeque<T>) -> usize {
-    let before = queue.capacity();
-    queue.shrink_to_fit();
-    (before - queue.capacity()) * size_of::<T>()
-}
 
 impl Link {
     /// A rail has a connection, authenticated and empty. An older connection of it counts as closed.

@@ -1,11 +1,10 @@
 //! A link: all that goes between this process and one peer, over one or more rails.
 
-use super::bulk::{Get, Serve, TransferId};
+use super::bulk::{Get, IncomingZcopy, Serve, TransferId};
 use super::frame::{FrameError, FrameKind};
 use super::log::Log;
 use super::rail::{Rail, RailState};
 use super::reorder::Early;
-use super::zcopy::IncomingZcopy;
 use super::{LinkConfig, RailNumber};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -167,6 +167,7 @@ mod send;
 mod tests;
 mod zcopy;
 
+pub use bulk::ZCOPY_MAX;
 pub use frame::{
     CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT,
     ORDERED_MAX, PACKET_BYTES, Refusal, ZCOPY,
@@ -175,7 +176,6 @@ pub use link::{Arrival, Event, HostRoute, Link, LinkCounters, LinkError, PushErr
 pub use log::SpareLogs;
 pub use rail::{Checks, RailState, TransportReport};
 pub use send::{Gather, Piece};
-pub use zcopy::ZCOPY_MAX;
 
 /// A rail of a link, from 0.
 pub type RailNumber = usize;

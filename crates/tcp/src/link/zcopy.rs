@@ -2,78 +2,9 @@
 //! bounds them by grants; where the bytes go is decided when they arrive.
 
 use super::RailNumber;
-use super::bulk::{Get, Serve, TransferId};
+use super::bulk::{Get, Serve, TransferId, ZCOPY_MAX, ZcopyEntry};
 use super::frame::Header;
 use super::link::{Link, LinkError};
-use std::collections::VecDeque;
-
-/// Eager zero-copy payloads of one peer that may be incomplete, counted from the oldest such on.
-pub const ZCOPY_MAX: usize = 256;
-
-/// One incoming payload.
-enum Entry {
-    /// Nothing of it came yet, but a later one did.
-    Unseen,
-    /// Part of it is missing; and whether its bytes have a place.
-    Coming(Get, bool),
-    /// All of it was here.
-    Over,
-}
-
-/// Incoming eager zero-copy payloads, by number.
-#[derive(Default)]
-pub(super) struct IncomingZcopy {
-    base: u32,
-    entries: VecDeque<Entry>,
-    /// Bytes that the peer may send in all, and those it has announced.
-    granted: u64,
-    announced: u64,
-}
-
-impl IncomingZcopy {
-    fn entry(&mut self, number: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(number.wrapping_sub(self.base) as usize)
-    }
-
-    /// The zero-copy payload `number`, if some of it is missing.
-    pub fn coming(&mut self, number: u32) -> Option<&mut Get> {
-        match self.entry(number)? {
-            Entry::Coming(get, _) => Some(get),
-            _ => None,
-        }
-    }
-
-    pub fn all_coming(&mut self) -> impl Iterator<Item = (u32, &mut Get)> {
-        let base = self.base;
-        self.entries
-            .iter_mut()
-            .enumerate()
-            .filter_map(move |(at, entry)| match entry {
-                Entry::Coming(get, _) => Some((base.wrapping_add(at as u32), get)),
-                _ => None,
-            })
-    }
-
-    /// Payloads that there is memory for.
-    pub fn kept(&self) -> usize {
-        self.entries.capacity()
-    }
-
-    /// Give back what a burst took: so many bytes.
-    pub fn shrink(&mut self) -> usize {
-        super::health::shrink(&mut self.entries)
-    }
-
-    fn over(&mut self, number: u32) {
-        if let Some(entry) = self.entry(number) {
-            *entry = Entry::Over;
-        }
-        while let Some(Entry::Over) = self.entries.front() {
-            self.entries.pop_front();
-            self.base = self.base.wrapping_add(1);
-        }
-    }
-}
 
 impl Link {
     /// `len` bytes at `address` follow what was pushed so far, under the number that is returned. The memory is read
@@ -135,21 +66,21 @@ impl Link {
             return bad("too many before it are not complete");
         }
         while self.zcopy.entries.len() <= ahead as usize {
-            self.zcopy.entries.push_back(Entry::Unseen);
+            self.zcopy.entries.push_back(ZcopyEntry::Unseen);
         }
         match &self.zcopy.entries[ahead as usize] {
-            Entry::Over => Ok(false),
-            Entry::Coming(get, _) if get.len == u64::from(len) => Ok(true),
-            Entry::Coming(..) => bad("it had another length before"),
-            Entry::Unseen if len == 0 => bad("there is nothing in it"),
-            Entry::Unseen => {
+            ZcopyEntry::Over => Ok(false),
+            ZcopyEntry::Coming(get, _) if get.len == u64::from(len) => Ok(true),
+            ZcopyEntry::Coming(..) => bad("it had another length before"),
+            ZcopyEntry::Unseen if len == 0 => bad("there is nothing in it"),
+            ZcopyEntry::Unseen => {
                 let announced = self.zcopy.announced + u64::from(len);
                 if announced > self.zcopy.granted {
                     return bad("it is more than was granted");
                 }
                 self.zcopy.announced = announced;
                 let get = Get::new(0, u64::from(len));
-                self.zcopy.entries[ahead as usize] = Entry::Coming(get, false);
+                self.zcopy.entries[ahead as usize] = ZcopyEntry::Coming(get, false);
                 Ok(true)
             }
         }
@@ -158,7 +89,7 @@ impl Link {
     /// The bytes of zero-copy payload `number`, which is expected, go to `address` from now on; with `None` they are thrown away.
     /// What is here already has gone to the place before.
     pub fn land_zcopy(&mut self, number: u32, address: Option<usize>) {
-        if let Some(Entry::Coming(get, placed)) = self.zcopy.entry(number) {
+        if let Some(ZcopyEntry::Coming(get, placed)) = self.zcopy.entry(number) {
             *placed = address.is_some();
             get.address = address.unwrap_or(0);
         }
@@ -168,7 +99,7 @@ impl Link {
     pub fn place_zcopy(&self, number: u32, offset: u64, len: u64) -> Option<usize> {
         let at = number.wrapping_sub(self.zcopy.base) as usize;
         match self.zcopy.entries.get(at)? {
-            Entry::Coming(get, true) if offset.checked_add(len)? <= get.len => {
+            ZcopyEntry::Coming(get, true) if offset.checked_add(len)? <= get.len => {
                 Some(get.address + offset as usize)
             }
             _ => None,

@@ -2,7 +2,7 @@
 //! whatever somebody writes.
 
 use super::*;
-use crate::connection::ConnectionStage;
+use crate::connections::ConnectionStage;
 use crate::link::{Checks, Header, Link, LinkConfig};
 use crate::peer::Rail;
 use crate::trust::HeaderCheck;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-pub use crate::apply::ControlCode;
+pub use crate::control::ControlCode;
 
 const SIZE: u32 = 3;
 /// Of the headers that peers write, and that this process writes.

@@ -5,8 +5,8 @@ use snow::HandshakeState;
 use super::noise;
 use super::record::{Opener, Sealer};
 use super::refusal::{HandshakeStage, Reason, Refusal};
-use super::secret::Secret;
-use super::session::{HeaderCheck, Session, derive};
+use super::secret::{Secret, derive};
+use super::session::{HeaderCheck, Session};
 use super::wire::{
     ANSWER_BYTES, BadOpening, CALL_BYTES, CONFIRM_BYTES, Call, Flight, HELLO_BYTES, KIND_HELLO, KIND_REFUSED,
     KIND_WELCOME, LONGEST, MAGIC, OPENING_BYTES, Opening, Version, WELCOME_BYTES, Welcome, same,

@@ -14,7 +14,7 @@ use std::io::IoSlice;
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-use super::session::derive;
+use super::secret::derive;
 
 /// Most bytes of plaintext in a record.
 pub const RECORD_PLAIN_MAX: usize = 16 << 10;

@@ -2,9 +2,7 @@
 
 use std::rc::Rc;
 
-use ring::hmac;
-
-use super::session::derive;
+use ring::{hkdf, hmac};
 
 /// The job's secret, as the handshake uses it. Cheap to copy; shows nothing of itself.
 #[derive(Clone)]
@@ -40,4 +38,25 @@ impl core::fmt::Debug for Secret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Secret(..)")
     }
+}
+
+/// Length of key material, for `ring`'s HKDF.
+struct Bytes(usize);
+
+impl hkdf::KeyType for Bytes {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// `N` bytes for one purpose from `key`, which must be random already: HKDF's second half (RFC 5869, section 2.3).
+pub fn derive<const N: usize>(key: &[u8; 32], purpose: &str) -> [u8; N] {
+    let mut out = [0u8; N];
+    // Both fail only beyond 255 blocks; the largest `N` here is 32.
+    if let Ok(okm) = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, key).expand(&[purpose.as_bytes()], Bytes(N))
+    {
+        okm.fill(&mut out).expect("a length that HKDF permits");
+        return out;
+    }
+    unreachable!("a length that HKDF permits")
 }

@@ -1,9 +1,9 @@
 //! What a handshake leaves: who is there, and keys of this connection alone.
 
-use ring::hkdf;
 use siphasher::sip::SipHasher24;
 
 use super::record::{Opener, Sealer};
+use super::secret::derive;
 
 /// Bytes of a frame header that its code is about.
 pub const HEADER_CODED: usize = 24;
@@ -37,27 +37,6 @@ impl core::fmt::Debug for Session {
             .field("encrypted", &self.records.is_some())
             .finish_non_exhaustive()
     }
-}
-
-/// Length of key material, for `ring`'s HKDF.
-struct Bytes(usize);
-
-impl hkdf::KeyType for Bytes {
-    fn len(&self) -> usize {
-        self.0
-    }
-}
-
-/// `N` bytes for one purpose from `key`, which must be random already: HKDF's second half (RFC 5869, section 2.3).
-pub fn derive<const N: usize>(key: &[u8; 32], purpose: &str) -> [u8; N] {
-    let mut out = [0u8; N];
-    // Both fail only beyond 255 blocks; the largest `N` here is 32.
-    if let Ok(okm) = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, key).expand(&[purpose.as_bytes()], Bytes(N))
-    {
-        okm.fill(&mut out).expect("a length that HKDF permits");
-        return out;
-    }
-    unreachable!("a length that HKDF permits")
 }
 
 /// The code of frame headers under a key of the connection and of the direction: SipHash-2-4 over the number of the frame on

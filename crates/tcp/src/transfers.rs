@@ -1,0 +1,142 @@
+//! Exposed memory, and the bulk transfers that this process began.
+
+use crate::link::Refusal;
+use farpost_fabric::Peer;
+use std::collections::HashMap;
+
+pub struct ExposedMemory {
+    pub peer: Peer,
+    pub address: usize,
+    pub len: usize,
+    pub writable: bool,
+}
+
+/// Why a transfer of mine ended early.
+#[derive(Clone, Copy)]
+pub enum TransferError {
+    /// The peer refused; the position asked for.
+    Refused(u64),
+    /// The peer is gone.
+    Gone,
+}
+
+pub enum TransferStatus {
+    Pending,
+    Done,
+    Failed(TransferError),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TransferPurpose {
+    /// A get of the user's.
+    Get,
+    /// A put of the user's: the peer gets from what is exposed under this key.
+    Put(u64),
+    /// A put of the peer's, of that token, into what is exposed under this key.
+    Serve { token: u64, key: u64 },
+}
+
+/// A transfer that I began.
+pub struct OwnTransfer {
+    pub peer: Peer,
+    pub purpose: TransferPurpose,
+    pub remote: u64,
+    pub status: TransferStatus,
+}
+
+#[derive(Default)]
+pub struct Transfers {
+    /// A generation and what is exposed under it.
+    exposed: Vec<(u32, Option<ExposedMemory>)>,
+    free: Vec<u32>,
+    pub ours: HashMap<u64, OwnTransfer>,
+    next_token: u64,
+}
+
+impl Transfers {
+    pub fn begin(&mut self, peer: Peer, purpose: TransferPurpose, remote: u64) -> u64 {
+        self.next_token += 1;
+        let ours = OwnTransfer {
+            peer,
+            purpose,
+            remote,
+            status: TransferStatus::Pending,
+        };
+        self.ours.insert(self.next_token, ours);
+        self.next_token
+    }
+
+    /// Whether a transfer of mine is over; then it is forgotten.
+    pub fn poll(&mut self, token: u64) -> Result<bool, TransferError> {
+        let over = match self.ours.get(&token).map(|ours| &ours.status) {
+            Some(TransferStatus::Pending) => return Ok(false),
+            Some(TransferStatus::Done) | None => Ok(true),
+            Some(TransferStatus::Failed(why)) => Err(*why),
+        };
+        if let Some(OwnTransfer {
+            purpose: TransferPurpose::Put(key),
+            ..
+        }) = self.ours.remove(&token)
+        {
+            self.withdraw(key);
+        }
+        over
+    }
+
+    pub fn expose(&mut self, exposed: ExposedMemory) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.exposed.push((0, None));
+            self.exposed.len() as u32 - 1
+        });
+        let slot = &mut self.exposed[index as usize];
+        // Keys of this index come again after 2^31 exposures only; the top bit says that it is a segment.
+        slot.0 = (slot.0 + 1) & 0x7fff_ffff;
+        slot.1 = Some(exposed);
+        u64::from(slot.0) << 32 | u64::from(index)
+    }
+
+    pub fn withdraw(&mut self, key: u64) -> Option<ExposedMemory> {
+        let index = key as u32;
+        let slot = self.exposed.get_mut(index as usize)?;
+        if u64::from(slot.0) != key >> 32 {
+            return None;
+        }
+        let exposed = slot.1.take()?;
+        self.free.push(index);
+        Some(exposed)
+    }
+
+    /// The memory that `peer` may use under `key`.
+    pub fn exposed(
+        &self,
+        peer: Peer,
+        key: u64,
+        offset: u64,
+        len: u64,
+        write: bool,
+    ) -> Result<usize, Refusal> {
+        let slot = self.exposed.get((key & 0xffff_ffff) as usize);
+        let exposed = slot
+            .filter(|slot| u64::from(slot.0) == key >> 32)
+            .and_then(|slot| slot.1.as_ref());
+        let exposed = exposed.filter(|exposed| exposed.peer == peer && (exposed.writable || !write));
+        let exposed = exposed.ok_or(Refusal::NoSuchKey)?;
+        match (usize::try_from(offset), usize::try_from(len)) {
+            (Ok(offset), Ok(len)) if offset <= exposed.len && len <= exposed.len - offset => {
+                Ok(exposed.address + offset)
+            }
+            _ => Err(Refusal::OutOfRange),
+        }
+    }
+
+    /// Nothing more comes from `peer` or goes to it.
+    pub fn peer_gone(&mut self, peer: Peer) {
+        self.ours.retain(|_, ours| {
+            if ours.peer == peer && matches!(ours.status, TransferStatus::Pending) {
+                ours.status = TransferStatus::Failed(TransferError::Gone);
+                return !matches!(ours.purpose, TransferPurpose::Serve { .. });
+            }
+            true
+        });
+    }
+}
