@@ -11,7 +11,7 @@ pub const JOB_ID: &str = "FARPOST_JOB_ID";
 pub const RANK: &str = "FARPOST_RANK";
 /// Variable: the number of ranks (for scripts; the job memory is what counts).
 pub const SIZE: &str = "FARPOST_SIZE";
-/// Variable: what the processes are for, where some are no ranks of the program ([`Roles`]).
+/// Variable: what the processes are for, where some are no ranks of the program ([`Roles`](crate::Roles)).
 pub const PROCESSES: &str = "FARPOST_PROCESSES";
 /// Variable: which mpiexec has handed the job to another launcher, by the name of its own job memory, so that it finds those ranks on its
 /// host that are not below it.

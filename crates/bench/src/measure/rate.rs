@@ -15,7 +15,7 @@ pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<P
         "rate",
         "an even number of ranks",
         ranks,
-        ranks >= 2 && ranks % 2 == 0,
+        ranks >= 2 && ranks.is_multiple_of(2),
     )?;
     let pairs = ranks / 2;
     let sender = mpi.rank() < pairs;
