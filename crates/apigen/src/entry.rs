@@ -41,28 +41,15 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
     let mut out = String::new();
     let mut number = 0;
     for f in &api.functions {
-        let passages = passages(api, f);
+        let entry = Entry::of(api, f);
         if f.returns.is_some() {
-            plain(api, f, bodies, &passages, &mut out);
+            plain(&entry, bodies, &mut out);
         } else {
-            checked(api, f, bodies, checked_bodies, &passages, &mut out);
+            checked(&entry, bodies, checked_bodies, &mut out);
         }
         for large in [false, true].into_iter().filter(|large| !large || f.large) {
-            let name = if large {
-                format!("{}_c", f.name)
-            } else {
-                f.name.clone()
-            };
             for prefix in ["", "P"] {
-                export(
-                    api,
-                    f,
-                    &passages,
-                    large,
-                    &format!("{prefix}{name}"),
-                    number,
-                    &mut out,
-                );
+                export(&entry, large, prefix, number, &mut out);
             }
             number += 1;
         }
@@ -75,13 +62,28 @@ fn named(f: &Function) -> impl Iterator<Item = &Param> {
     f.params.iter().filter(|p| p.kind != "VARARGS")
 }
 
-fn passages(api: &Api, f: &Function) -> Vec<Passage> {
-    named(f).map(|p| passage(api, f, p)).collect()
+/// A function and how its parameters travel.
+struct Entry<'a> {
+    api: &'a Api,
+    f: &'a Function,
+    passages: Vec<Passage>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(api: &'a Api, f: &'a Function) -> Self {
+        let passages = named(f).map(|p| passage(api, f, p)).collect();
+        Self { api, f, passages }
+    }
+
+    /// The parameters that are passed on, and how.
+    fn params(&self) -> impl Iterator<Item = (&'a Param, &Passage)> {
+        named(self.f).zip(&self.passages)
+    }
 }
 
 /// The results of a function beside buffers, where all are single values: the body returns them, and they are stored here.
-fn results<'a>(f: &'a Function, passages: &[Passage]) -> Vec<&'a Param> {
-    let results = named(f).zip(passages);
+fn results<'a>(entry: &Entry<'a>) -> Vec<&'a Param> {
+    let results = entry.params();
     let results: Vec<_> = results
         .filter(|(p, _)| p.dir == Dir::Out && p.kind != "BUFFER")
         .collect();
@@ -114,15 +116,15 @@ struct Argument {
 }
 
 /// The arguments of a body.
-fn arguments(f: &Function, passages: &[Passage]) -> Vec<Argument> {
-    let results = results(f, passages);
+fn arguments(entry: &Entry) -> Vec<Argument> {
+    let (f, results) = (entry.f, results(entry));
     let freed = freed(f).map(|(p, _)| p);
     let mut list = Vec::new();
     if f.width {
         let (name, value, ty) = ("large".into(), "large_".into(), "bool".into());
         list.push(Argument { name, value, ty });
     }
-    let mut rest: &[(&Param, &Passage)] = &named(f).zip(passages).collect::<Vec<_>>();
+    let mut rest: &[(&Param, &Passage)] = &entry.params().collect::<Vec<_>>();
     while let [(p, passage), behind @ ..] = rest {
         if let Some((argument, parts)) = buffer(f, rest) {
             list.push(argument);
@@ -189,8 +191,7 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
         if bodies.get(f).is_none_or(|body| body.name != f.body()) {
             continue;
         }
-        let passages = passages(api, f);
-        let arguments = arguments(f, &passages);
+        let arguments = arguments(&Entry::of(api, f));
         let has = |what: &str| arguments.iter().any(|a| a.ty.contains(what));
         let lifetime = if has("'a") { "<'a>" } else { "" };
         let fields: String = arguments
@@ -206,23 +207,17 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
 }
 
 /// Needs the internal function to know which twin called?
-fn knows_width(f: &Function, passages: &[Passage]) -> bool {
-    f.large && (f.width || passages.iter().any(|p| p.argument.contains("large_")))
+fn knows_width(entry: &Entry) -> bool {
+    entry.f.large && (entry.f.width || entry.passages.iter().any(|p| p.argument.contains("large_")))
 }
 
-fn export(
-    api: &Api,
-    f: &Function,
-    passages: &[Passage],
-    large: bool,
-    name: &str,
-    number: usize,
-    out: &mut String,
-) {
+fn export(entry: &Entry, large: bool, prefix: &str, number: usize, out: &mut String) {
+    let (f, suffix) = (entry.f, if large { "_c" } else { "" });
+    let (name, body) = (format!("{prefix}{}{suffix}", f.name), f.body());
     let at = usize::from(large);
     let mut params = Vec::new();
     let mut args = Vec::new();
-    for (p, passage) in named(f).zip(passages) {
+    for (p, passage) in entry.params() {
         if large || !p.large_only {
             params.push(format!("{}: {}", p.name, passage.c[at]));
             args.push(passage.widen[at].clone());
@@ -233,33 +228,27 @@ fn export(
         }
     }
     let result = match &f.returns {
-        Some(c) => scalar(api, c),
+        Some(c) => scalar(entry.api, c),
         None => "c_int",
     };
-    let mut lead = if f.returns.is_none() {
-        vec![format!("Fun({number})")]
-    } else {
-        vec![]
-    };
-    if knows_width(f, passages) {
-        lead.push(large.to_string());
-    }
-    lead.append(&mut args);
+    let number = f.returns.is_none().then(|| format!("Fun({number})"));
+    let width = knows_width(entry).then(|| large.to_string());
+    let args: Vec<String> = number.into_iter().chain(width).chain(args).collect();
+    let (params, args) = (params.join(", "), args.join(", "));
     line!(
-        out: "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}", params.join(", "), f.body(), lead.join(", ")
+        out: "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({params}) -> {result} {{\n    unsafe {{ in_{body}({args}) }}\n}}"
     );
 }
 
 /// A function that returns a value, not an error code: the body takes the C arguments and cannot fail.
-fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &mut String) {
-    let params: Vec<String> = f
-        .params
-        .iter()
-        .zip(passages)
-        .map(|(p, passage)| format!("{}: {}", p.name, passage.inner))
-        .collect();
+fn plain(entry: &Entry, bodies: &Bodies, out: &mut String) {
+    let f = entry.f;
+    let params = entry
+        .params()
+        .map(|(p, passage)| format!("{}: {}", p.name, passage.inner));
+    let params: Vec<String> = params.collect();
     let args: Vec<&str> = f.params.iter().map(|p| p.name.as_str()).collect();
-    let result = scalar(api, f.returns.as_deref().expect("checked by the caller"));
+    let result = scalar(entry.api, f.returns.as_deref().expect("checked by the caller"));
     let body = match bodies.get(f) {
         Some(Body { module, .. }) => format!("{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
@@ -271,17 +260,9 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
 
 /// The call of the body at `path` with `lead` and the arguments of `target`, whose body it is: `f` itself, a function with the
 /// same arguments, or the blocking form of a collective.
-fn body_call(
-    api: &Api,
-    f: &Function,
-    target: &Function,
-    path: &str,
-    lead: &str,
-    passages: &[Passage],
-) -> String {
-    let given = arguments(f, passages);
-    let wanted = self::passages(api, target);
-    let wanted = arguments(target, &wanted);
+fn body_call(entry: &Entry, target: &Function, path: &str, lead: &str) -> String {
+    let given = arguments(entry);
+    let wanted = arguments(&Entry::of(entry.api, target));
     let field = |(at, Argument { name, .. }): (usize, &Argument)| {
         let same = given.iter().find(|given| given.name == *name);
         format!("{name}: {}", same.unwrap_or_else(|| &given[at]).value)
@@ -298,9 +279,9 @@ fn body_call(
 }
 
 /// `call`, whose value is what the function gives: one result, several, or one that is there if a flag says so.
-fn stored(f: &Function, passages: &[Passage], call: String) -> String {
-    let (value, store) = match results(f, passages)[..] {
-        [] => match freed(f) {
+fn stored(entry: &Entry, call: String) -> String {
+    let (value, store) = match results(entry)[..] {
+        [] => match freed(entry.f) {
             Some((p, null)) => ("()".to_owned(), format!("{}.set(abi::{null})", p.name)),
             None => return call,
         },
@@ -327,20 +308,17 @@ fn stored(f: &Function, passages: &[Passage], call: String) -> String {
     format!("{call}.map(#[inline(always)] |{value}| {{ {store} }})")
 }
 
-fn checked(
-    api: &Api,
-    f: &Function,
-    bodies: &Bodies,
-    checked_bodies: &Bodies,
-    passages: &[Passage],
-    out: &mut String,
-) {
+fn checked(entry: &Entry, bodies: &Bodies, checked_bodies: &Bodies, out: &mut String) {
+    let (api, f, passages) = (entry.api, entry.f, &entry.passages);
     let mut params = vec!["fun_: Fun".to_owned()];
-    if knows_width(f, passages) {
+    if knows_width(entry) {
         params.push("large_: bool".into());
     }
-    let inner = named(f).zip(passages);
-    params.extend(inner.map(|(p, passage)| format!("{}: {}", p.name, passage.inner)));
+    params.extend(
+        entry
+            .params()
+            .map(|(p, passage)| format!("{}: {}", p.name, passage.inner)),
+    );
     let inline = if f.hot { "always" } else { "never" };
     let phase = if f.always { "Always" } else { "Active" };
     let on = blamed(f);
@@ -372,7 +350,7 @@ fn checked(
             let target = api.functions.iter().find(|it| it.body() == found.name);
             let target = target.expect("a body of no function is refused before");
             let path = format!("{}::{}", found.module, found.name);
-            let call_of = |target, path: &str, lead: &str| body_call(api, f, target, path, lead, passages);
+            let call_of = |target, path: &str, lead: &str| body_call(entry, target, path, lead);
             let (plain, looking) = (
                 "calls::checking::Unchecked",
                 "check::p2p::Checked::new(check, fun_)",
@@ -396,9 +374,9 @@ fn checked(
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
-            let ordinary = stored(f, passages, ordinary);
-            let looked_at = looked_at.map(|call| stored(f, passages, call));
-            let Some(looked_at) = when_checked(f, looked_at, passages, &ordinary) else {
+            let ordinary = stored(entry, ordinary);
+            let looked_at = looked_at.map(|call| stored(entry, call));
+            let Some(looked_at) = when_checked(entry, looked_at, &ordinary) else {
                 line!(
                     out: "    seam::call(fun_, Phase::{phase}, {on}, #[inline(always)] |cx: &'static Cx| unsafe {{\n{checks}        \
                      {ordinary}\n    }}, || unsafe {{ {nulls} }})\n}}"
@@ -432,15 +410,11 @@ fn object(kind: &str) -> Option<&'static str> {
 
 /// What happens behind the checks of arguments in a program that is checked: the body, or the one for such programs, and
 /// what is noted of collectives and of handles that are given out or die. `None`: nothing else than ever.
-fn when_checked(
-    f: &Function,
-    looked_at: Option<String>,
-    passages: &[Passage],
-    ordinary: &str,
-) -> Option<String> {
+fn when_checked(entry: &Entry, looked_at: Option<String>, ordinary: &str) -> Option<String> {
+    let f = entry.f;
     let handles = |dir: Dir| {
-        named(f)
-            .zip(passages)
+        let params = entry.params();
+        params
             .filter(move |(p, passage)| p.dir == dir && p.len.is_none() && passage.argument == p.name)
             .filter_map(|(p, _)| Some((object(&p.kind)?, p.name.as_str())))
     };

@@ -1,9 +1,11 @@
 //! The hand-written bodies of the entry points, a file a chapter of the standard.
 //!
 //! A body is a `pub(crate) fn mpi_x` at the start of a line; the build script finds it by that, and a function
-//! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. It gets its arguments, checked, in a structure of [`arg`]. Where the
-//! function has one result, the body returns it, and the entry point stores it; several are stored by the body. A body that
-//! returns a [`forms::Collective`] is that of the blocking, the nonblocking and the persistent function.
+//! without one raises `MPI_ERR_UNSUPPORTED_OPERATION`. It gets its arguments, checked, in a structure of [`arg`]: a
+//! buffer with its count and datatype is one of them, and of a handle that it frees the entry point makes null. Where all results are
+//! single values, the body returns them (an `Option` where a flag says whether there is one), and the entry point stores them; others
+//! are stored by the body. A body that returns a [`forms::Collective`] is that of the blocking, the nonblocking and the persistent
+//! function.
 
 pub(crate) mod arg;
 pub(crate) mod attr;
