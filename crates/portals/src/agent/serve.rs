@@ -244,14 +244,15 @@ impl<F: Fabric> Core<F> {
         let objects = &mut self.clients[at].objects;
         objects.dirty = true;
         let started: Result<Outgoing, Error> = match title.kind {
-            command::PUT => objects.library.put(md, region, ack, &target, hdr_data),
+            command::PUT => objects.library.prepare_put(md, region, ack, &target, hdr_data),
             command::GET => objects.library.get(md, region, &target),
-            _ => objects.library.get_put(md, other, &target, hdr_data),
+            _ => objects.library.prepare_get_put(md, other, &target, hdr_data),
         };
         let Ok(message) = started else {
             self.clients[at].control.sent[Channel::Request as usize] += 1;
             return Ok(());
         };
+        objects.library.started(message.token);
         if inline > 0 && message.body.len() == inline {
             // The body has come along.
             let mut bytes = [0; SMALL];

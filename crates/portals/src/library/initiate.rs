@@ -68,37 +68,12 @@ const NO_FACTS: Facts = Facts {
 };
 
 impl Library {
-    /// `PtlPut`, or `PtlPutRegion` with a `region` (offset, length) of the descriptor. Logs SEND_START; SEND_END follows
-    /// when [`finished`](Library::finished) is told of the message's token.
-    ///
-    /// An acknowledgement is asked for only if the descriptor has a queue to log it in (section 5), and is one more
-    /// operation of the threshold (section 12, 1).
-    ///
-    /// # Errors
-    /// [`Error::MdInvalid`]: no descriptor, or an inactive one. The document lets an operation on an inactive descriptor
-    /// do nothing and succeed, the reference refuses it; so do we, since silence hides mistakes (section 7).
-    /// [`Error::MdIllegal`]: the region leaves it. [`Error::ProcessInvalid`]. [`Error::NoSpace`]: 2^20 operations are in
-    /// progress.
-    #[inline]
-    pub fn put(
-        &mut self,
-        md: Handle,
-        region: Option<(u64, u64)>,
-        ack: AckReq,
-        target: &Target,
-        hdr_data: u64,
-    ) -> Result<Outgoing, Error> {
-        let message = self.prepare_put(md, region, ack, target, hdr_data)?;
-        self.started(message.token);
-        Ok(message)
-    }
-
-    /// As [`put`](Self::put), for a put that leaves at once or not at all: `send` is given the process that it is for, the header
+    /// As [`prepare_put`](Self::prepare_put), for a put that leaves at once or not at all: `send` is given the process that it is for, the header
     /// and the body, and says whether its memory is free again. Then all events of it are logged, and it is over; nothing is kept
     /// of it. False: nothing has happened, and it has to be begun in the ordinary way. Fast path.
     ///
     /// # Errors
-    /// As [`put`](Self::put), but for [`Error::NoSpace`].
+    /// As [`prepare_put`](Self::prepare_put), but for [`Error::NoSpace`].
     #[inline(always)]
     pub fn put_at_once(
         &mut self,
@@ -151,11 +126,18 @@ impl Library {
         self.log_whole(md, kinds, &me, &facts, Descriptor::consume, over);
     }
 
-    /// As [`put`](Self::put), but nothing is counted or logged before [`started`](Self::started), which has to follow: a
-    /// message can be on its way earlier.
+    /// `PtlPut`, or `PtlPutRegion` with a `region` (offset, length) of the descriptor. Nothing is counted or logged
+    /// before [`started`](Self::started), which has to follow: a message can be on its way earlier. That logs SEND_START; SEND_END follows
+    /// when [`finished`](Library::finished) is told of the message's token.
+    ///
+    /// An acknowledgement is asked for only if the descriptor has a queue to log it in (section 5), and is one more
+    /// operation of the threshold (section 12, 1).
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// [`Error::MdInvalid`]: no descriptor, or an inactive one. The document lets an operation on an inactive descriptor
+    /// do nothing and succeed, the reference refuses it; so do we, since silence hides mistakes (section 7).
+    /// [`Error::MdIllegal`]: the region leaves it. [`Error::ProcessInvalid`]. [`Error::NoSpace`]: 2^20 operations are in
+    /// progress.
     #[inline]
     pub fn prepare_put(
         &mut self,
@@ -192,7 +174,7 @@ impl Library {
     /// the request logs nothing and does not count in the threshold; the reply does both (sections 5 and 6).
     ///
     /// # Errors
-    /// As [`put`](Library::put).
+    /// As [`prepare_put`](Self::prepare_put).
     #[inline]
     pub fn get(
         &mut self,
@@ -218,26 +200,11 @@ impl Library {
         )
     }
 
-    /// `PtlGetPut`: what `put_md` describes goes to the target, and what was there comes to `get_md`.
+    /// `PtlGetPut`: what `put_md` describes goes to the target, and what was there comes to `get_md`. [`started`](Self::started)
+    /// has to follow.
     ///
     /// # Errors
-    /// As [`put`](Library::put); [`Error::MdIllegal`] also if `put_md` is longer than the limit `max_getput_md`.
-    pub fn get_put(
-        &mut self,
-        get_md: Handle,
-        put_md: Handle,
-        target: &Target,
-        hdr_data: u64,
-    ) -> Result<Outgoing, Error> {
-        let message = self.prepare_get_put(get_md, put_md, target, hdr_data)?;
-        self.started(message.token);
-        Ok(message)
-    }
-
-    /// [`get_put`](Self::get_put) in the way of [`prepare_put`](Self::prepare_put).
-    ///
-    /// # Errors
-    /// As [`get_put`](Self::get_put).
+    /// As [`prepare_put`](Self::prepare_put); [`Error::MdIllegal`] also if `put_md` is longer than the limit `max_getput_md`.
     pub fn prepare_get_put(
         &mut self,
         get_md: Handle,

@@ -1,9 +1,10 @@
 //! The library of section 3 of the paper: objects of one process's network interface and the translation of
 //! addresses. Written once; where it runs is somebody else's choice. It does no input and output and follows no address.
 //!
-//! Who runs it takes what [`put`](Library::put), [`get`](Library::get) and [`get_put`](Library::get_put) answer to the network,
-//! asks [`incoming`](Library::incoming) what is to become of each header that arrives, moves the bytes that this names,
-//! and says [`finished`](Library::finished) when they have moved.
+//! Who runs it takes what [`prepare_put`](Library::prepare_put), [`get`](Library::get) and
+//! [`prepare_get_put`](Library::prepare_get_put) answer to the network, says [`started`](Library::started), asks
+//! [`incoming`](Library::incoming) what is to become of each header that arrives, moves the bytes that this names, and says
+//! [`finished`](Library::finished) when they have moved.
 
 mod access;
 mod descriptor;

@@ -35,6 +35,34 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     0..count * times.unwrap_or_else(|error| panic!("FARPOST_TEST_SEEDS: {error}"))
 }
 
+/// Operations that are under way as soon as they are prepared.
+impl Library {
+    pub fn put(
+        &mut self,
+        md: Handle,
+        region: Option<(u64, u64)>,
+        ack: AckReq,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
+        let message = self.prepare_put(md, region, ack, target, hdr_data)?;
+        self.started(message.token);
+        Ok(message)
+    }
+
+    pub fn get_put(
+        &mut self,
+        get_md: Handle,
+        put_md: Handle,
+        target: &Target,
+        hdr_data: u64,
+    ) -> Result<Outgoing, Error> {
+        let message = self.prepare_get_put(get_md, put_md, target, hdr_data)?;
+        self.started(message.token);
+        Ok(message)
+    }
+}
+
 struct World {
     ends: Vec<Library>,
 }

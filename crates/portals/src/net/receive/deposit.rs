@@ -86,7 +86,6 @@ impl<F: Fabric> Receive<F> {
         pending.lane = index as u8;
         pending.seq = seq;
         pending.next = NONE;
-        pending.failed = false;
         pending.tries = 0;
         pending.length = length;
         pending.token = None;
@@ -219,7 +218,6 @@ impl<F: Fabric> Receive<F> {
         let pending = &mut self.pendings[usize::from(number)];
         let left = pending.length - pending.done;
         if bytes.len() as u64 != left.min(stream_bytes(checked) as u64) {
-            pending.failed = true;
             self.abandon(number);
             return fail!("the length of a part of a Portals body", bytes.len());
         }

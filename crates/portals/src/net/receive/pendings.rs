@@ -36,7 +36,6 @@ pub struct ReceivePending {
     /// The next unfinished one of its lane.
     pub next: u16,
     pub inline_len: u8,
-    pub failed: bool,
     pub tries: u8,
     pub length: u64,
     pub token: Option<u64>,
@@ -71,7 +70,6 @@ impl ReceivePending {
             seq: 0,
             next: NONE,
             inline_len: 0,
-            failed: false,
             tries: 0,
             length: 0,
             token: None,
