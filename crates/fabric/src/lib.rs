@@ -51,7 +51,7 @@ pub use grant::{Grant, assert_aligned, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
-    SegmentId, line_of,
+    line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
 pub use peer_map::PeerMap;
@@ -59,6 +59,10 @@ pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time};
 pub use topology::{Distance, Topology};
 pub use zcopy::ZeroCopy;
+
+/// Names a segment among those of its exporter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId(pub u32);
 
 /// A process of the job, numbered from 0 without gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Remote memory: export a segment, import a peer's, put, get, fence; plain access where the fabric maps.
 
-use crate::{FabricError, Peer, Result};
+use crate::{FabricError, Peer, Result, SegmentId};
 
 /// Bytes in a cache line, the unit that [`Remote::put_line`] delivers whole.
 pub const LINE_BYTES: usize = 64;
@@ -19,10 +19,6 @@ pub fn line_of(bytes: &[u8; LINE_BYTES]) -> Line {
     }
     line
 }
-
-/// Names a segment among those of its exporter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegmentId(pub u32);
 
 /// What an importer may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
