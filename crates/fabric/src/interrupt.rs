@@ -1,6 +1,6 @@
 //! Interrupts: ring a peer; sleep until rung or until a deadline.
 
-use crate::wait::Host;
+use crate::host::Host;
 use crate::{Peer, Time};
 use std::os::fd::RawFd;
 use std::rc::Rc;

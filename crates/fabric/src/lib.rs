@@ -27,6 +27,7 @@ mod fault_log;
 pub mod forward;
 pub mod gate;
 mod grant;
+mod host;
 #[cfg(feature = "conformance")]
 pub mod inproc;
 mod interrupt;

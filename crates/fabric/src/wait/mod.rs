@@ -13,10 +13,9 @@
 //! Three ways to use it: [`WaitPolicy::wait`] blocks; [`Backoff`] tells a loop of one's own what to do next; [`Idle`] is for
 //! calls that must not block, but are made in loops.
 
-mod host;
 mod idle;
 
-pub use host::{Host, WakeCost};
+pub use crate::host::{Host, WakeCost};
 pub use idle::Idle;
 
 use crate::clock::Clock;
