@@ -118,14 +118,14 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// The last system error, with what was attempted.
-    pub(crate) fn last(what: impl Into<String>) -> Self {
-        JobError::system(what, std::io::Error::last_os_error())
+    /// As [`system`](Self::system), of what the system will say.
+    pub(crate) fn of<E: Into<std::io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        |source| JobError::system(what, source)
     }
 
     /// What the system said while `what` was attempted.
-    pub(crate) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
-        let what = what.into();
+    pub(crate) fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
+        let (what, source) = (what.into(), source.into());
         JobError::System { what, source }
     }
 }

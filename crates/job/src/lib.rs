@@ -55,11 +55,13 @@ pub use end::{End, signal_name};
 pub use error::JobError;
 pub use memory::{JobMemory, NewJob, Placement, RankState, WakeUp};
 pub use opening::{Opening, abandon};
+pub use peer_fd::close_on_exec;
 pub use roles::Roles;
 pub use secret::{SECRET_FD, SECRET_FILE, Secret};
 
 use channel::Channel;
 use hosts::HostMap;
+use rustix::process::{PTracer, Pid, set_ptracer};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -543,9 +545,11 @@ pub fn exit_status(code: i32) -> i32 {
 /// Let siblings read and write this process's memory where the Yama security module would forbid it: the
 /// launcher and all below it may.
 fn allow_attach(launcher: u32) {
-    if launcher != 0 && std::path::Path::new("/proc/sys/kernel/yama/ptrace_scope").exists() {
-        // SAFETY: takes integers; on failure cross-memory attach is simply not available.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(launcher), 0, 0, 0) };
+    if let Some(launcher) = Pid::from_raw(launcher as i32)
+        && std::path::Path::new("/proc/sys/kernel/yama/ptrace_scope").exists()
+    {
+        // On failure cross-memory attach is simply not available.
+        let _ = set_ptracer(PTracer::ProcessID(launcher));
     }
 }
 
@@ -557,11 +561,7 @@ fn online_cores() -> u32 {
 
 /// The name of this host.
 pub fn host_name() -> String {
-    let mut buffer = [0u8; 256];
-    // SAFETY: the kernel writes at most 255 bytes; the last stays zero.
-    unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), 255) };
-    let end = buffer.iter().position(|b| *b == 0).unwrap_or(0);
-    String::from_utf8_lossy(&buffer[..end]).into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ pub fn name_of(address: &str) -> Option<String> {
 fn is_own_user(name: &str) -> bool {
     // SAFETY: no arguments; the entry stays valid until the next such call, and nothing else here makes one.
     unsafe {
-        let entry = libc::getpwuid(libc::geteuid());
+        let entry = libc::getpwuid(rustix::process::geteuid().as_raw());
         !entry.is_null() && std::ffi::CStr::from_ptr((*entry).pw_name).to_bytes() == name.as_bytes()
     }
 }
