@@ -1,7 +1,5 @@
 //! The constants and callback types in Rust.
 
-use std::fmt::Write;
-
 use crate::model::Api;
 
 /// Source of a module with every constant (handles as `usize`, addresses as `usize`, the rest as `c_int` or
@@ -15,7 +13,7 @@ pub fn source(api: &Api) -> String {
         ("MPI_ABI_VERSION", abi_major),
         ("MPI_ABI_SUBVERSION", abi_minor),
     ] {
-        writeln!(out, "pub const {name}: c_int = {value};").expect("writing to a String");
+        line!(out, "pub const {name}: c_int = {value};");
     }
     for group in &api.groups {
         for c in &group.values {
@@ -25,20 +23,20 @@ pub fn source(api: &Api) -> String {
                 ty if group.is_enum && ty.starts_with("MPI_T_") => "c_int",
                 _ => "usize",
             };
-            writeln!(
+            line!(
                 out,
                 "/// {}.\npub const {}: {ty} = {};",
-                group.doc, c.name, c.value
-            )
-            .expect("writing to a String");
+                group.doc,
+                c.name,
+                c.value
+            );
         }
     }
     out.push_str("/// What a completed operation tells; the layout is the ABI's.\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct MPI_Status {\n");
     for field in &api.status_fields {
-        writeln!(out, "    pub {field}: c_int,").expect("writing to a String");
+        line!(out, "    pub {field}: c_int,");
     }
-    writeln!(out, "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal)
-        .expect("writing to a String");
+    line!(out, "    pub MPI_internal: [c_int; {}],\n}}", api.status_internal);
     for callback in &api.callbacks {
         let params: Vec<String> = callback.params.split(", ").map(|p| param(api, p)).collect();
         let result = if callback.returns == "int" {
@@ -46,14 +44,13 @@ pub fn source(api: &Api) -> String {
         } else {
             ""
         };
-        writeln!(
+        line!(
             out,
             "/// `{}` of the standard.\npub type {} = unsafe extern \"C\" fn({}){result};",
             callback.name,
             callback.name,
             params.join(", ")
-        )
-        .expect("writing to a String");
+        );
     }
     out
 }

@@ -50,7 +50,7 @@ pub fn source(api: &Api, bodies: &Bodies, checked_bodies: &Bodies) -> String {
             } else {
                 f.name.clone()
             };
-            writeln!(names, "    {name:?},").expect("writing to a String");
+            line!(names, "    {name:?},");
             for prefix in ["", "P"] {
                 export(
                     api,
@@ -122,11 +122,10 @@ pub fn argument_structures(api: &Api, bodies: &Bodies) -> String {
             .collect();
         if !arguments.is_empty() {
             let (name, structure) = (&f.name, structure(&f.name));
-            writeln!(
+            line!(
                 out,
                 "/// Arguments of `{name}`.\npub(crate) struct {structure}{lifetime} {{\n{fields}}}"
-            )
-            .expect("writing to a String");
+            );
         }
     }
     out
@@ -172,14 +171,13 @@ fn export(
         lead.push(large.to_string());
     }
     lead.append(&mut args);
-    writeln!(
+    line!(
         out,
         "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {result} {{\n    unsafe {{ in_{}({}) }}\n}}",
         params.join(", "),
         f.body(),
         lead.join(", ")
-    )
-    .expect("writing to a String");
+    );
 }
 
 /// A function that returns a value, not an error code: the body takes the C arguments and cannot fail.
@@ -196,13 +194,12 @@ fn plain(api: &Api, f: &Function, bodies: &Bodies, passages: &[Passage], out: &m
         Some(Body { module, .. }) => format!("calls::{module}::{}({})", f.body(), args.join(", ")),
         None => format!("{{ let _ = ({}); Default::default() }}", args.join(", ")),
     };
-    writeln!(
+    line!(
         out,
         "#[inline(always)]\nunsafe fn in_{}({}) -> {result} {{\n    {body}\n}}",
         f.body(),
         params.join(", ")
-    )
-    .expect("writing to a String");
+    );
 }
 
 /// The call of the body at `path` with `lead` and the arguments of `target`, whose body it is: `f` itself, a function with the

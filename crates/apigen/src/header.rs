@@ -1,7 +1,5 @@
 //! `mpi.h`.
 
-use std::fmt::Write;
-
 use crate::lines::wrap;
 use crate::model::{Api, CHAPTERS, Function};
 
@@ -22,7 +20,7 @@ pub fn header(api: &Api) -> String {
 fn top(api: &Api, out: &mut String) {
     let [(major, minor), (abi_major, abi_minor)] = api.versions;
     let own: Vec<&str> = env!("CARGO_PKG_VERSION").split('.').collect();
-    write!(
+    text!(
         out,
         "/*
  * mpi.h of Farpost {version}: the C interface of MPI {major}.{minor}, standard ABI {abi_major}.{abi_minor}.
@@ -62,31 +60,28 @@ extern \"C\" {{
         version = env!("CARGO_PKG_VERSION"),
         v0 = own[0],
         v1 = own[1],
-        v2 = own[2],
-    )
-    .expect("writing to a String");
+        v2 = own[2]);
 }
 
 fn types(api: &Api, out: &mut String) {
     out.push_str("\n/* Handles. Their values are fixed by the ABI or made by the library. */\n");
     for handle in &api.handles {
-        writeln!(out, "typedef struct {} *{};", handle.tag, handle.name).expect("writing to a String");
+        line!(out, "typedef struct {} *{};", handle.tag, handle.name);
     }
     out.push_str("\n/* What a completed operation tells. */\ntypedef struct MPI_Status {\n");
     for field in &api.status_fields {
-        writeln!(out, "    int {field};").expect("writing to a String");
+        line!(out, "    int {field};");
     }
-    writeln!(
+    line!(
         out,
         "    int MPI_internal[{}];\n}} MPI_Status;",
         api.status_internal
-    )
-    .expect("writing to a String");
+    );
     for group in api.groups.iter().filter(|g| g.is_enum && is_named_enum(g)) {
         let name = &group.values[0].ctype;
-        writeln!(out, "\n/* {} */\ntypedef enum {name} {{", group.doc).expect("writing to a String");
+        line!(out, "\n/* {} */\ntypedef enum {name} {{", group.doc);
         enumerators(group, out);
-        writeln!(out, "}} {name};").expect("writing to a String");
+        line!(out, "}} {name};");
     }
     out.push_str("\n/* Functions a program gives to the library. */\n");
     for callback in &api.callbacks {
@@ -97,7 +92,7 @@ fn types(api: &Api, out: &mut String) {
         wrap(&line, out);
     }
     for (name, of) in &api.aliases {
-        writeln!(out, "typedef {of} {name};").expect("writing to a String");
+        line!(out, "typedef {of} {name};");
     }
 }
 
@@ -109,20 +104,19 @@ fn enumerators(group: &crate::model::Group, out: &mut String) {
     let last = group.values.len() - 1;
     for (at, c) in group.values.iter().enumerate() {
         let comma = if at == last { "" } else { "," };
-        writeln!(
+        line!(
             out,
             "    {:<36} = {}{comma}{}",
             c.name,
             c.value,
             deprecated(&c.deprecated)
-        )
-        .expect("writing to a String");
+        );
     }
 }
 
 fn constants(api: &Api, out: &mut String) {
     for group in api.groups.iter().filter(|g| !(g.is_enum && is_named_enum(g))) {
-        writeln!(out, "\n/* {} */", group.doc).expect("writing to a String");
+        line!(out, "\n/* {} */", group.doc);
         if group.is_enum {
             out.push_str("enum {\n");
             enumerators(group, out);
@@ -137,8 +131,7 @@ fn constants(api: &Api, out: &mut String) {
             } else {
                 format!("(({})0x{:x})", c.ctype, c.value)
             };
-            writeln!(out, "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated))
-                .expect("writing to a String");
+            line!(out, "#define {:<36} {value}{}", c.name, deprecated(&c.deprecated));
         }
     }
 }
@@ -157,7 +150,7 @@ fn prototypes(api: &Api, prefix: &str, out: &mut String) {
         ", names for tools"
     };
     for (chapter, doc) in CHAPTERS {
-        writeln!(out, "\n/* {doc}{title} */").expect("writing to a String");
+        line!(out, "\n/* {doc}{title} */");
         for (name, function, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
             wrap(
                 &format!(

@@ -9,13 +9,15 @@
 //! handler is called.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod lines;
+
 pub mod abi;
 pub mod bodies;
 pub mod checks;
 pub mod entry;
 pub mod header;
 pub mod interface;
-mod lines;
 pub mod model;
 pub mod mpi1;
 pub mod reference;

@@ -1,4 +1,21 @@
-//! Lines of C.
+//! Lines of C and Rust.
+
+/// Add text to a `String`, formatted as by [`format!`].
+macro_rules! text {
+    ($out:expr, $($text:tt)+) => {{
+        use std::fmt::Write as _;
+        write!($out, $($text)+).expect("writing to a String");
+    }};
+}
+
+/// Add a line to a `String`, formatted as by [`format!`].
+macro_rules! line {
+    ($out:expr) => { $out.push('\n') };
+    ($out:expr, $($line:tt)+) => {{
+        text!($out, $($line)+);
+        $out.push('\n')
+    }};
+}
 
 const LINE: usize = 110;
 

@@ -1,8 +1,6 @@
 //! The names of MPI-1 that the standard removed (`api/mpi1.toml`): inline functions in `mpi.h`, so that programs compiled with
 //! it need no symbol outside of the standard, and exported functions for programs compiled with another library's header.
 
-use std::fmt::Write;
-
 use toml::{Table, Value};
 
 use crate::checks::{Passage, passage};
@@ -96,10 +94,10 @@ pub fn header(api: &Api) -> String {
         } else {
             format!("(({ctype})0x{value:x})")
         };
-        writeln!(out, "#define {name:<36} {value}").expect("writing to a String");
+        line!(out, "#define {name:<36} {value}");
     }
     for (name, of) in &table.aliases {
-        writeln!(out, "typedef {of} {name};").expect("writing to a String");
+        line!(out, "typedef {of} {name};");
     }
     for prefix in ["", "P"] {
         for removed in &table.functions {
@@ -118,7 +116,7 @@ fn inline(api: &Api, prefix: &str, removed: &Removed, out: &mut String) {
         let args: Vec<&str> = f.params_of(false).map(|p| p.name.as_str()).collect();
         let (params, args) = (params.join(", "), args.join(", "));
         wrap(&format!("FARPOST_INLINE int {prefix}{name}({params})"), out);
-        writeln!(out, "{{\n    return {prefix}{of}({args});\n}}").expect("writing to a String");
+        line!(out, "{{\n    return {prefix}{of}({args});\n}}");
         return;
     };
     let (given, results) = split(f);
@@ -139,7 +137,7 @@ fn inline(api: &Api, prefix: &str, removed: &Removed, out: &mut String) {
             }
         })
         .collect();
-    writeln!(
+    line!(
         out,
         "FARPOST_INLINE int {prefix}{name}({} {given}, {} *result)\n{{\n    {} {};\n    int code = {prefix}{of}({given}, {});\n    \
          if (code == MPI_SUCCESS && result) *result = {term};\n    return code;\n}}",
@@ -148,8 +146,7 @@ fn inline(api: &Api, prefix: &str, removed: &Removed, out: &mut String) {
         types[1],
         declared.join(", "),
         passed.join(", ")
-    )
-    .expect("writing to a String");
+    );
 }
 
 /// The one argument of a function and its results, by name.
@@ -204,11 +201,10 @@ pub fn source(api: &Api) -> String {
                     )
                 }
             };
-            writeln!(
+            line!(
                 out,
                 "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({params}) -> c_int {{\n    {body}\n}}"
-            )
-            .expect("writing to a String");
+            );
         }
     }
     out

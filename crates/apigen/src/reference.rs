@@ -1,7 +1,5 @@
 //! The reference page: every function with its prototype and whether it is implemented.
 
-use std::fmt::Write;
-
 use crate::bodies::Bodies;
 use crate::header::prototype;
 use crate::model::{Api, CHAPTERS};
@@ -25,8 +23,7 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
         2 * total
     );
     for (chapter, title) in CHAPTERS {
-        write!(out, "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n")
-            .expect("writing to a String");
+        text!(out, "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n");
         for (name, f, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
             let state = if bodies.has(f) { "implemented" } else { "missing" };
             let old = f
@@ -34,12 +31,11 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
                 .as_ref()
                 .map(|v| format!(", deprecated since {v}"))
                 .unwrap_or_default();
-            writeln!(
+            line!(
                 out,
                 "| `{name}` | {state}{old} | `{}` |",
                 prototype("", &name, f, large)
-            )
-            .expect("writing to a String");
+            );
         }
     }
     out

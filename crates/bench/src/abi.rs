@@ -75,6 +75,35 @@ pub enum BenchError {
     Usage(String),
 }
 
+impl BenchError {
+    /// A file or a process failed while `what` was done.
+    pub fn io(what: impl Into<String>) -> impl Fn(std::io::Error) -> Self {
+        let what = what.into();
+        move |cause| {
+            let what = what.clone();
+            BenchError::Io { what, cause }
+        }
+    }
+
+    /// Whether there are as many ranks as `benchmark` needs.
+    pub(crate) fn check_ranks(
+        benchmark: &'static str,
+        needs: &'static str,
+        have: usize,
+        enough: bool,
+    ) -> Result<()> {
+        if enough {
+            Ok(())
+        } else {
+            Err(BenchError::Ranks {
+                benchmark,
+                needs,
+                have,
+            })
+        }
+    }
+}
+
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, BenchError>;
 

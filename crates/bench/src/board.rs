@@ -43,10 +43,7 @@ pub struct Memory(File);
 impl Memory {
     /// New memory, all zero.
     pub fn new() -> Result<Self> {
-        let failed = |cause| BenchError::Io {
-            what: "making memory for two ranks to meet in".into(),
-            cause,
-        };
+        let failed = BenchError::io("making memory for two ranks to meet in");
         // SAFETY: the name is a constant string ended by 0.
         let fd = unsafe { libc::memfd_create(c"farpost-bench".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -54,7 +51,7 @@ impl Memory {
         }
         // SAFETY: the descriptor is new and belongs to nobody else.
         let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(size_of::<Shared>() as u64).map_err(failed)?;
+        file.set_len(size_of::<Shared>() as u64).map_err(&failed)?;
         Ok(Self(file))
     }
 
@@ -91,20 +88,16 @@ fn until(mut done: impl FnMut() -> bool) {
 impl Board {
     /// Open what [`Memory::path`] named, as rank 0 or 1.
     pub fn open(path: &Path, rank: usize) -> Result<Self> {
-        let failed = |cause| BenchError::Io {
-            what: format!(
-                "opening {}, where the ranks of one host meet (they have to be on one)",
-                path.display()
-            ),
-            cause,
-        };
+        let where_they_meet = "where the ranks of one host meet (they have to be on one)";
+        let what = format!("opening {}, {where_they_meet}", path.display());
+        let failed = BenchError::io(what);
         let file = File::options()
             .read(true)
             .write(true)
             .open(path)
-            .map_err(failed)?;
+            .map_err(&failed)?;
         let len = size_of::<Shared>();
-        if file.metadata().map_err(failed)?.len() != len as u64 || rank > 1 {
+        if file.metadata().map_err(&failed)?.len() != len as u64 || rank > 1 {
             return Err(failed(std::io::Error::other("it is not that memory")));
         }
         // SAFETY: a fresh shared mapping of the whole file, whose length was checked; it is never unmapped.

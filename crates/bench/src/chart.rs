@@ -155,10 +155,7 @@ pub fn write(chart: &Chart, file: &Path) -> Result<()> {
     let bytes = bytes.map_err(failed)?;
     crate::report::make_parent(file)
         .and_then(|()| std::fs::write(file, bytes))
-        .map_err(|cause| BenchError::Io {
-            what: format!("writing {}", file.display()),
-            cause,
-        })
+        .map_err(BenchError::io(format!("writing {}", file.display())))
 }
 
 /// Whether [`write`] will know what to do with the name.

@@ -32,10 +32,7 @@ pub fn is_launched() -> bool {
 
 /// The `mpiexec` beside this executable.
 pub fn mpiexec() -> Result<PathBuf> {
-    let exe = std::env::current_exe().map_err(|cause| BenchError::Io {
-        what: "finding this executable".into(),
-        cause,
-    })?;
+    let exe = std::env::current_exe().map_err(BenchError::io("finding this executable"))?;
     let path = exe.parent().unwrap_or(Path::new(".")).join("mpiexec");
     if path.exists() {
         return Ok(path);

@@ -218,10 +218,7 @@ pub fn write_json(file: &Path, value: &Value) -> Result<()> {
     } else {
         make_parent(file).and_then(|()| std::fs::write(file, text))
     };
-    written.map_err(|cause| BenchError::Io {
-        what: format!("writing {}", file.display()),
-        cause,
-    })
+    written.map_err(BenchError::io(format!("writing {}", file.display())))
 }
 
 /// Create the directory a file is to be in.

@@ -139,7 +139,7 @@ fn peers(results: &[Value]) -> Chart {
 
 fn read(file: &Path) -> Result<Value> {
     let what = || format!("reading {}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|cause| BenchError::Io { what: what(), cause })?;
+    let text = std::fs::read_to_string(file).map_err(BenchError::io(what()))?;
     serde_json::from_str(&text)
         .map_err(|e| usage!("{}: not a result written with --json: {e}", file.display()))
 }

@@ -136,40 +136,41 @@ fn as_text(options: &Options) -> String {
     let (done, missing) = (names(true), names(false));
     let everything = !options.api && !options.tunables && !options.fabrics;
     if everything {
-        let _ = writeln!(t, "Farpost {}", env!("CARGO_PKG_VERSION"));
-        let _ = writeln!(t, "MPI standard     5.0, standard C ABI 1.0 (libmpi_abi.so.1)");
-        let _ = writeln!(
-            t,
-            "MPI functions    {} of {} implemented, the others fail with MPI_ERR_UNSUPPORTED_OPERATION (farpost info --api)",
-            done.len(),
-            FUNCTIONS.len()
-        );
-        let _ = writeln!(
-            t,
-            "fabrics          shm within a host; tcp, or ofi on libfabric, between hosts (farpost info --fabrics)"
-        );
-        let _ = writeln!(
-            t,
-            "job starts       mpiexec, launchers with PMI-1, PMI-2 or PMIx, alone"
-        );
-        let _ = writeln!(
-            t,
-            "portals          {}",
-            portals_memory().replace('\n', "\n                 ")
-        );
         let all: usize = tunables().iter().map(|(_, table)| table.len()).sum();
-        let _ = writeln!(t, "tunables         {all} (farpost info --tunables)");
-        let _ = writeln!(
-            t,
-            "library          {}",
-            farpost_bench::abi::find_library().display()
-        );
-        let _ = writeln!(
-            t,
-            "built for        {}-{}",
-            std::env::consts::ARCH,
-            std::env::consts::OS
-        );
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        let known = FUNCTIONS.len();
+        let lines = [
+            (
+                "MPI standard",
+                "5.0, standard C ABI 1.0 (libmpi_abi.so.1)".to_owned(),
+            ),
+            (
+                "MPI functions",
+                format!(
+                    "{} of {known} implemented, the others fail with MPI_ERR_UNSUPPORTED_OPERATION (farpost info --api)",
+                    done.len()
+                ),
+            ),
+            (
+                "fabrics",
+                "shm within a host; tcp, or ofi on libfabric, between hosts (farpost info --fabrics)".into(),
+            ),
+            (
+                "job starts",
+                "mpiexec, launchers with PMI-1, PMI-2 or PMIx, alone".into(),
+            ),
+            ("portals", portals_memory().replace('\n', "\n                 ")),
+            ("tunables", format!("{all} (farpost info --tunables)")),
+            (
+                "library",
+                farpost_bench::abi::find_library().display().to_string(),
+            ),
+            ("built for", format!("{arch}-{os}")),
+        ];
+        let _ = writeln!(t, "Farpost {}", env!("CARGO_PKG_VERSION"));
+        for (what, told) in lines {
+            let _ = writeln!(t, "{what:<16} {told}");
+        }
     }
     if options.api {
         for (title, list) in [("implemented", &done), ("missing", &missing)] {

@@ -44,6 +44,12 @@ struct Found {
     how: String,
 }
 
+impl Found {
+    fn new(tunable: &'static Tunable, choice: Choice, how: String) -> Self {
+        Self { tunable, choice, how }
+    }
+}
+
 /// How jobs of two ranks are started and measured.
 struct Bench {
     launcher: Vec<String>,
@@ -279,11 +285,8 @@ fn on_the_host(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     let mut all = Vec::new();
     let eager = tunable("FARPOST_EAGER_MAX");
     let sizes = powers(2 * KIB, 256 * KIB, short);
-    all.push(Found {
-        tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &[])?,
-        how: span(&sizes),
-    });
+    let choice = bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &[])?;
+    all.push(Found::new(eager, choice, span(&sizes)));
     let sizes = powers(256 * KIB, 4 * MIB, short);
     let (smallest, largest) = (tunable("FARPOST_CHUNK_MIN"), tunable("FARPOST_CHUNK_MAX"));
     let values: &[u64] = if short {
@@ -292,22 +295,15 @@ fn on_the_host(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
         &[16 * KIB, 64 * KIB, 128 * KIB]
     };
     let choice = bench.best(smallest.name, values, &sizes, &[])?;
-    all.push(Found {
-        tunable: smallest,
-        choice,
-        how: span(&sizes),
-    });
+    all.push(Found::new(smallest, choice, span(&sizes)));
     let values: &[u64] = if short {
         &[512 * KIB]
     } else {
         &[128 * KIB, 512 * KIB, MIB]
     };
     let fixed = [(smallest.name, choice.value)];
-    all.push(Found {
-        tunable: largest,
-        choice: bench.best(largest.name, values, &sizes, &fixed)?,
-        how: span(&sizes),
-    });
+    let choice = bench.best(largest.name, values, &sizes, &fixed)?;
+    all.push(Found::new(largest, choice, span(&sizes)));
     all.push(spin(bench)?);
     Ok(all)
 }
@@ -337,35 +333,26 @@ fn spin(bench: &Bench) -> Result<Found, String> {
 fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     let (smallest, largest) = (tunable("FARPOST_ZCOPY_MIN"), tunable("FARPOST_ZCOPY_MAX"));
     let sizes = powers(512, 32 * KIB, short);
-    let mut all = vec![Found {
-        tunable: smallest,
-        choice: bench.switch(
-            smallest.name,
-            &sizes,
-            smallest.max,
-            smallest.min,
-            smallest.default,
-            &[],
-        )?,
-        how: span(&sizes),
-    }];
+    let choice = bench.switch(
+        smallest.name,
+        &sizes,
+        smallest.max,
+        smallest.min,
+        smallest.default,
+        &[],
+    )?;
+    let mut all = vec![Found::new(smallest, choice, span(&sizes))];
     let sizes = powers(64 * KIB, 4 * MIB, short);
     let fixed = [(smallest.name, all[0].choice.value)];
     // Shorter ones were measured above: none are taken away from them.
     let lowest = 32 * KIB;
-    all.push(Found {
-        tunable: largest,
-        choice: bench.switch(largest.name, &sizes, largest.max, lowest, largest.default, &fixed)?,
-        how: span(&sizes),
-    });
+    let choice = bench.switch(largest.name, &sizes, largest.max, lowest, largest.default, &fixed)?;
+    all.push(Found::new(largest, choice, span(&sizes)));
     let without = [(largest.name, 0)];
     let eager = tunable("FARPOST_EAGER_FAR");
     let sizes = powers(2 * KIB, MIB, short);
-    all.push(Found {
-        tunable: eager,
-        choice: bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &without)?,
-        how: format!("{} in blocks", span(&sizes)),
-    });
+    let choice = bench.switch(eager.name, &sizes, eager.max, KIB, eager.default, &without)?;
+    all.push(Found::new(eager, choice, format!("{} in blocks", span(&sizes))));
     let direct = tunable("FARPOST_TCP_DIRECT");
     let sizes = powers(4 * KIB, 256 * KIB, short);
     // The tunable is the smallest size of the other way: one more than the largest of this one.
@@ -375,11 +362,8 @@ fn between_hosts(bench: &Bench, short: bool) -> Result<Vec<Found>, String> {
     } else {
         choice.value + 1
     };
-    all.push(Found {
-        tunable: direct,
-        choice: Choice { value, ..choice },
-        how: format!("{} in blocks", span(&sizes)),
-    });
+    let choice = Choice { value, ..choice };
+    all.push(Found::new(direct, choice, format!("{} in blocks", span(&sizes))));
     Ok(all)
 }
 

@@ -45,6 +45,8 @@ mod error;
 #[cfg(not(loom))]
 mod extract;
 #[cfg(not(loom))]
+mod faults;
+#[cfg(not(loom))]
 mod owed_acks;
 #[cfg(not(loom))]
 mod receive;

@@ -11,15 +11,15 @@ use crate::window::Window;
 use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
 use crate::{FmTunables, receive_queue};
 use farpost_fabric::{
-    Cost, Counter, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
+    Cost, Counter, Fabric, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
 };
 
 /// Creditors of acknowledgements at once, and senders whose order is remembered.
 const PEERS_MAX: u32 = 64;
 /// Peers remembered as lost.
-const LOST_MAX: usize = 64;
+pub(crate) const LOST_MAX: usize = 64;
 /// Faults kept until somebody asks.
-const FAULTS_MAX: usize = 64;
+pub(crate) const FAULTS_MAX: usize = 64;
 /// Packets of control taken in at once, and frames sent again.
 const CONTROL_AT_ONCE: u32 = 64;
 const AGAIN_AT_ONCE: u32 = 4;
@@ -97,23 +97,23 @@ pub struct FmState {
     receive: HostReceiveQueue,
     receive_lanai: host_receive_queue::LanaiSide,
     receive_host: host_receive_queue::HostSide,
-    reject: RejectQueue,
+    pub(crate) reject: RejectQueue,
     pub window: Window,
-    owed: OwedAcks,
+    pub(crate) owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
     /// the oldest.
     order: PeerMap<u16>,
     pub incoming: Vec<IncomingMessage>,
     max_incoming: usize,
     /// A frame taken from the receive queue that could be neither accepted nor returned yet. None is taken after it.
-    in_hand: Option<(Frame, Header)>,
+    pub(crate) in_hand: Option<(Frame, Header)>,
     turn: u32,
     /// Acknowledgements owed to one sender that are sent by themselves.
     ack_after: u32,
     /// Somebody runs out of slots.
     urgent: bool,
-    lost: Vec<u32>,
-    faults: Vec<Fault>,
+    pub(crate) lost: Vec<u32>,
+    pub(crate) faults: Vec<Fault>,
     pub faults_lost: u64,
     pub figures: FmCounters,
 }
@@ -564,64 +564,6 @@ impl FmState {
     /// Whether nothing of this node's is outstanding or owed.
     pub fn is_settled(&self) -> bool {
         self.window.is_idle() && self.owed.is_empty() && self.in_hand.is_none()
-    }
-
-    // Faults.
-
-    /// A value from `peer` that cannot be right.
-    #[cold]
-    pub fn refuse<F: Fabric>(&mut self, fabric: &F, peer: u32, bad: Malformed) {
-        self.figures.faults += 1;
-        let peer = Peer(peer);
-        let error = FabricError::corrupt(peer, bad.what, bad.value);
-        fabric.count(peer, Counter::Faults, 1);
-        self.record(Fault { peer, error });
-    }
-
-    /// Keep a fault for who asks.
-    pub fn record(&mut self, fault: Fault) {
-        if self.faults.len() < FAULTS_MAX {
-            self.faults.push(fault);
-        } else {
-            self.faults_lost += 1;
-        }
-    }
-
-    #[inline(always)]
-    pub fn has_faults(&self) -> bool {
-        !self.faults.is_empty()
-    }
-
-    pub fn take_faults(&mut self) -> (Vec<Fault>, u64) {
-        (
-            self.faults.drain(..).collect(),
-            std::mem::take(&mut self.faults_lost),
-        )
-    }
-
-    /// Whether `peer` is known to be gone.
-    #[inline(always)]
-    pub fn is_lost(&self, peer: u32) -> bool {
-        !self.lost.is_empty() && self.lost.contains(&peer)
-    }
-
-    /// `peer` is gone: its slots are free, and nothing of it is waited for. False: that was known.
-    pub fn lose(&mut self, peer: u32) -> bool {
-        if self.is_lost(peer) {
-            return false;
-        }
-        if self.lost.len() == LOST_MAX {
-            self.lost.remove(0);
-        }
-        self.lost.push(peer);
-        self.window.forget(peer);
-        self.reject.forget(peer);
-        self.owed.forget(peer);
-        self.in_hand.take_if(|(frame, _)| frame.peer == peer);
-        for one in &mut self.incoming {
-            one.ended |= one.peer == peer;
-        }
-        true
     }
 }
 

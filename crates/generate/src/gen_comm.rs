@@ -12,6 +12,11 @@ pub fn world(g: &mut Gen) {
     g.comms[0].wild = None;
 }
 
+/// `rank`'s part in making a communicator.
+fn make_at(g: &mut Gen, base: u32, rank: usize, making: Making) {
+    g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+}
+
 fn add(g: &mut Gen, groups: Vec<Vec<usize>>, from: u32, topo: Option<Topo>) -> usize {
     let mut owner = HashMap::new();
     for rank in groups.iter().flatten() {
@@ -60,7 +65,7 @@ pub fn make(g: &mut Gen, base: u32) {
         0..3 => {
             let new = add(g, vec![group.clone()], from, g.comms[of].topo.clone());
             for rank in group {
-                g.at(base, first(rank), Instr::Make(Box::new(Making::Dup { of, new })));
+                make_at(g, base, rank, Making::Dup { of, new });
             }
             "dup"
         }
@@ -69,11 +74,7 @@ pub fn make(g: &mut Gen, base: u32) {
             let new = add(g, vec![group.clone()], until + 1, g.comms[of].topo.clone());
             for rank in group {
                 let req = g.new_req();
-                g.at(
-                    base,
-                    first(rank),
-                    Instr::Make(Box::new(Making::Idup { of, new, req })),
-                );
+                make_at(g, base, rank, Making::Idup { of, new, req });
                 let done = base + g.rng.u32(0..=until - base);
                 g.complete(done, first(rank), req);
             }
@@ -89,52 +90,41 @@ pub fn make(g: &mut Gen, base: u32) {
             g.rng.shuffle(&mut ranks);
             ranks.truncate(g.rng.usize(1..=size));
             let members: Vec<usize> = ranks.iter().map(|r| group[*r]).collect();
-            let tag = if g.rng.bool() {
-                Some(g.comms[of].tag())
-            } else {
-                None
-            };
+            let tag = g.rng.bool().then(|| g.comms[of].tag());
             let new = add(g, vec![members.clone()], from, None);
             for rank in group {
                 let inside = members.contains(&rank);
                 if inside || tag.is_none() {
                     let new = inside.then_some(new);
-                    let making = Making::Create {
-                        of,
-                        ranks: ranks.clone(),
-                        tag,
-                        new,
-                    };
-                    g.at(base, first(rank), Instr::Make(Box::new(making)));
+                    let ranks = ranks.clone();
+                    make_at(g, base, rank, Making::Create { of, ranks, tag, new });
                 }
             }
             "create"
         }
         12..14 => {
             // Dimensions of one or two that close in a circle have the same neighbour twice.
-            let (a, b) = if size >= 4 && g.rng.bool() {
-                (2, size as i32 / 2)
-            } else {
-                (1, size as i32)
-            };
+            let a = if size >= 4 && g.rng.bool() { 2 } else { 1 };
+            let b = size as i32 / a;
             let dims = if g.rng.bool() { vec![a, b] } else { vec![b] };
             let periods: Vec<bool> = dims.iter().map(|dim| *dim > 2 && g.rng.bool()).collect();
             let inside = dims.iter().product::<i32>() as usize;
-            let new = add(
-                g,
-                vec![group[..inside].to_vec()],
-                from,
-                Some(grid(&dims, &periods)),
-            );
+            let topo = Some(grid(&dims, &periods));
+            let new = add(g, vec![group[..inside].to_vec()], from, topo);
             for (at, rank) in group.into_iter().enumerate() {
                 let new = (at < inside).then_some(new);
-                let making = Making::Cart {
-                    of,
-                    dims: dims.clone(),
-                    periods: periods.clone(),
-                    new,
-                };
-                g.at(base, first(rank), Instr::Make(Box::new(making)));
+                let (dims, periods) = (dims.clone(), periods.clone());
+                make_at(
+                    g,
+                    base,
+                    rank,
+                    Making::Cart {
+                        of,
+                        dims,
+                        periods,
+                        new,
+                    },
+                );
             }
             "cart"
         }
@@ -163,7 +153,7 @@ pub fn make(g: &mut Gen, base: u32) {
                     destinations,
                     new,
                 };
-                g.at(base, first(rank), Instr::Make(Box::new(making)));
+                make_at(g, base, rank, making);
             }
             "graph"
         }
@@ -200,7 +190,7 @@ fn cart_sub(g: &mut Gen, base: u32, of: usize, dims: &[i32], periods: &[bool]) {
         for rank in members {
             let remain = remain.clone();
             let making = Making::CartSub { of, remain, new };
-            g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+            make_at(g, base, rank, making);
         }
     }
 }
@@ -244,7 +234,7 @@ fn old_graph(g: &mut Gen, base: u32, of: usize) {
             edges: edges.clone(),
             new: (at < nodes).then_some(new),
         };
-        g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+        make_at(g, base, rank, making);
     }
 }
 
@@ -278,7 +268,7 @@ fn split(g: &mut Gen, base: u32, of: usize, parts: i32) -> Vec<usize> {
     for (rank, (color, key)) in group.into_iter().zip(picked) {
         let new = color.map(|color| of_color[&color]);
         let making = Making::Split { of, color, key, new };
-        g.at(base, Actor { rank, thread: 0 }, Instr::Make(Box::new(making)));
+        make_at(g, base, rank, making);
     }
     news
 }
@@ -309,14 +299,7 @@ fn inter(g: &mut Gen, base: u32, of: usize, sides: &[usize]) {
                 tag,
                 new,
             };
-            g.at(
-                base,
-                Actor {
-                    rank: *rank,
-                    thread: 0,
-                },
-                Instr::Make(Box::new(making)),
-            );
+            make_at(g, base, *rank, making);
         }
     }
     if g.chance(40) {
@@ -330,14 +313,7 @@ fn inter(g: &mut Gen, base: u32, of: usize, sides: &[usize]) {
                     high: s == high,
                     new: one,
                 };
-                g.at(
-                    base,
-                    Actor {
-                        rank: *rank,
-                        thread: 0,
-                    },
-                    Instr::Make(Box::new(making)),
-                );
+                make_at(g, base, *rank, making);
             }
         }
     }

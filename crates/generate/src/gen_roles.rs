@@ -292,38 +292,31 @@ fn rooted(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
                     call.send = blocks.arg;
                 }
             }
-            Coll::Gather | Coll::Gatherv => {
-                let alone = is_root && !comm.is_inter() && making.g.chance(30);
-                if is_root {
-                    let blocks = making.blocks(shape, &each);
-                    let before: Vec<Option<u32>> = (0..far_size)
-                        .map(|i| ids[i].filter(|_| alone && i == me))
-                        .collect();
-                    buffers.push(in_place(&blocks, &before, &ids));
-                    call.recv = blocks.arg;
-                }
-                if takes_part && alone {
-                    call.send = Arg::InPlace;
-                } else if takes_part {
-                    let blocks = making.one(each[me]);
-                    buffers.push(input(&blocks, &[ids[me]]));
-                    call.send = blocks.arg;
-                }
-            }
             _ => {
+                let gathers = matches!(coll, Coll::Gather | Coll::Gatherv);
                 let alone = is_root && !comm.is_inter() && making.g.chance(30);
+                let (mut whole, mut part) = (Arg::None, Arg::None);
                 if is_root {
                     let blocks = making.blocks(shape, &each);
-                    buffers.push(input(&blocks, &ids));
-                    call.send = blocks.arg;
+                    let own = |i: usize| ids[i].filter(|_| alone && i == me);
+                    let before: Vec<Option<u32>> = (0..far_size).map(own).collect();
+                    buffers.push(match gathers {
+                        true => in_place(&blocks, &before, &ids),
+                        false => input(&blocks, &ids),
+                    });
+                    whole = blocks.arg;
                 }
                 if takes_part && alone {
-                    call.recv = Arg::InPlace;
+                    part = Arg::InPlace;
                 } else if takes_part {
                     let blocks = making.one(each[me]);
-                    buffers.push(output(&blocks, &[ids[me]]));
-                    call.recv = blocks.arg;
+                    buffers.push(match gathers {
+                        true => input(&blocks, &[ids[me]]),
+                        false => output(&blocks, &[ids[me]]),
+                    });
+                    part = blocks.arg;
                 }
+                (call.send, call.recv) = if gathers { (part, whole) } else { (whole, part) };
             }
         }
         all.push(Role { rank, buffers, call });
@@ -425,15 +418,11 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     let step = making.step;
     let table: Vec<Vec<u64>> = (0..size)
         .map(|_| {
-            let row: Vec<u64> = (0..size)
-                .map(|_| {
-                    if shape == Shape::Even {
-                        most
-                    } else {
-                        making.g.rng.u64(0..=most / step) * step
-                    }
-                })
-                .collect();
+            let mut units = |_| match shape {
+                Shape::Even => most,
+                _ => making.g.rng.u64(0..=most / step) * step,
+            };
+            let row: Vec<u64> = (0..size).map(&mut units).collect();
             if to_all { row } else { vec![row[0]; size] }
         })
         .collect();
@@ -441,29 +430,15 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
     for (_, me, rank) in comm.members() {
         let mut call = making.call(coll);
         // With nobody there the count is anything.
-        let length = |from: usize, to: i32| {
-            if to < 0 {
-                most / step * step
-            } else {
-                table[from][to as usize]
-            }
+        let length = |from: i32, to: i32| match from.min(to) {
+            ..0 => most / step * step,
+            _ => table[from as usize][to as usize],
         };
-        let coming: Vec<u64> = topo.sources[me]
-            .iter()
-            .map(|s| {
-                if *s < 0 {
-                    most / step * step
-                } else {
-                    table[*s as usize][me]
-                }
-            })
-            .collect();
-        let even = |list: Vec<u64>| {
-            if shape == Shape::Even {
-                vec![most; list.len()]
-            } else {
-                list
-            }
+        let own = me as i32;
+        let coming: Vec<u64> = topo.sources[me].iter().map(|s| length(*s, own)).collect();
+        let even = |list: Vec<u64>| match shape {
+            Shape::Even => vec![most; list.len()],
+            _ => list,
         };
         let ids: Vec<Option<u32>> = topo.sources[me]
             .iter()
@@ -473,7 +448,7 @@ fn around(making: &mut Making<'_>, coll: Coll) -> Vec<Role> {
         let mut buffers = vec![output(&blocks, &ids)];
         call.recv = blocks.arg;
         let going = if to_all {
-            let list: Vec<u64> = topo.destinations[me].iter().map(|d| length(me, *d)).collect();
+            let list: Vec<u64> = topo.destinations[me].iter().map(|d| length(own, *d)).collect();
             let going = making.blocks(shape, &even(list));
             let ids: Vec<Option<u32>> = topo.destinations[me]
                 .iter()

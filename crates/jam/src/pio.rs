@@ -161,13 +161,18 @@ impl<F: Fabric> Pio<F> {
         let mut packet = Packet::EMPTY;
         packet.set_bytes(header, Service::User, bytes, last, self.checked);
         self.fabric.charge(Cost::Copy(8 * bytes.0.len() + bytes.1.len()));
-        if packet.to.0 >= self.size {
-            return Err(JamError::NoSuchPeer {
-                peer: packet.to,
-                size: self.size,
-            });
-        }
+        self.check(packet.to)?;
         Ok(self.offer(&packet, header.priority))
+    }
+
+    #[inline(always)]
+    fn check(&self, peer: Peer) -> Result<(), JamError> {
+        let size = self.size;
+        if peer.0 < size {
+            Ok(())
+        } else {
+            Err(JamError::NoSuchPeer { peer, size })
+        }
     }
 
     #[inline(always)]
@@ -180,12 +185,7 @@ impl<F: Fabric> Pio<F> {
 
     #[inline(always)]
     pub(crate) fn launch_packet(&self, packet: &Packet, priority: Priority) -> Result<(), JamError> {
-        if packet.to.0 >= self.size {
-            return Err(JamError::NoSuchPeer {
-                peer: packet.to,
-                size: self.size,
-            });
-        }
+        self.check(packet.to)?;
         if !self.waiting.get() && self.offer(packet, priority) {
             return Ok(());
         }
@@ -291,10 +291,8 @@ impl<F: Fabric> Pio<F> {
     #[cold]
     pub fn refuse(&self, peer: Peer, what: &'static str, value: u64) {
         self.refused.set(self.refused.get() + 1);
-        self.faults.record(Fault {
-            peer,
-            error: FabricError::Corrupt { peer, what, value },
-        });
+        let error = FabricError::corrupt(peer, what, value);
+        self.faults.record(Fault { peer, error });
     }
 
     /// Messages refused so far: a wrong check, a header that cannot be.

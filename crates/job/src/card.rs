@@ -1,8 +1,10 @@
 //! The card that the lowest rank of each host publishes: who made it, on which host, and where the ranks of that host find
 //! their memory.
 
+use crate::channel::Channel;
+use crate::error::JobError;
 use crate::secret::{self, Secret};
-use crate::{JobError, host_name};
+use crate::system::host_name;
 
 /// Key of the card.
 pub(crate) const KEY: &str = "host";
@@ -156,6 +158,39 @@ impl Card {
             ))
         })
     }
+}
+
+/// Cards of other ranks; rank 0's may be needed twice.
+pub(crate) struct Cards<'a> {
+    pub channel: &'a mut dyn Channel,
+    root: Option<Card>,
+}
+
+impl<'a> Cards<'a> {
+    pub fn new(channel: &'a mut dyn Channel) -> Self {
+        Self { channel, root: None }
+    }
+
+    pub fn get(&mut self, of: u32) -> Result<Card, JobError> {
+        if let (0, Some(card)) = (of, &self.root) {
+            return Ok(card.clone());
+        }
+        let bytes = self
+            .channel
+            .get(of, KEY)?
+            .ok_or_else(|| JobError::Kvs(format!("rank {of} published nothing about its host")))?;
+        let card = Card::read(of, &bytes)?;
+        if of == 0 {
+            self.root = Some(card.clone());
+        }
+        Ok(card)
+    }
+}
+
+/// The card of `of`, for its host's name.
+pub(crate) fn host_name_from(channel: &mut dyn Channel, of: u32) -> Result<String, JobError> {
+    let mut cards = Cards::new(channel);
+    Ok(cards.get(of)?.identity.name)
 }
 
 #[cfg(test)]

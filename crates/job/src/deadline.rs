@@ -1,7 +1,8 @@
 //! Deadlines of start-up: nothing is waited for longer than a set time, and who waits too long says for what,
 //! where, and since when.
 
-use crate::{JobError, host_name};
+use crate::error::JobError;
+use crate::system::host_name;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 farpost_tunables::tunables! {

@@ -123,6 +123,12 @@ impl JobError {
         |source| JobError::system(what, source)
     }
 
+    /// The variable `name` must not have this value: what is allowed.
+    pub(crate) fn variable(name: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
+        let (value, allowed) = (value.into(), allowed.into());
+        JobError::Variable { name, value, allowed }
+    }
+
     /// What the system said while `what` was attempted.
     pub(crate) fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
         let (what, source) = (what.into(), source.into());

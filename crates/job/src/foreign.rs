@@ -2,7 +2,7 @@
 //! join its job that Farpost knows (PMI on a descriptor, PMIx). Running such processes as jobs of one would give wrong results
 //! without a word, so it is an error.
 
-use crate::JobError;
+use crate::error::JobError;
 
 /// A launcher that tells its processes the size of the job in a variable.
 struct Known {

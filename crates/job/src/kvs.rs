@@ -4,7 +4,7 @@
 //! Readers see records up to the length that was published after them. What they read is another process's
 //! writing, so every length is checked.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::layout::KVS_LOG_LEN;
 use crate::memory::JobMemory;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -9,7 +9,7 @@
 //!
 //! Where the kernel does not do that, the parent's death is all there is.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::memory::JobMemory;
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::process::{getpgrp, getpid};

@@ -1,6 +1,6 @@
 //! A mapping of shared memory, seen only through atomics: other processes write to it at any time.
 
-use crate::JobError;
+use crate::error::JobError;
 use memmap2::{MmapOptions, MmapRaw};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

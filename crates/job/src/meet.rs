@@ -4,7 +4,8 @@
 //! What ends a wait is in the word that is slept on, an abort too: seen in another word only, it could come between the look
 //! at that word and the sleep, and wake nobody.
 
-use crate::{JobError, futex};
+use crate::error::JobError;
+use crate::futex;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};

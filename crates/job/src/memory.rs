@@ -1,10 +1,12 @@
 //! The job memory: one anonymous, sealed memory file that all processes of a job on a host have open.
 
 use crate::deadline::Step;
+use crate::end::End;
+use crate::error::JobError;
 use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
-use crate::{End, JobError, futex, meet};
+use crate::{futex, meet};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -104,29 +106,40 @@ fn checksum(map: &Map) -> u64 {
     sum
 }
 
+fn wrong(field: &'static str, found: impl ToString, expected: String) -> Result<(), JobError> {
+    let found = found.to_string();
+    Err(JobError::Header {
+        field,
+        found,
+        expected,
+    })
+}
+
 fn must_be(field: &'static str, found: u64, expected: u64) -> Result<(), JobError> {
     if found == expected {
         return Ok(());
     }
-    Err(JobError::Header {
-        field,
-        found: found.to_string(),
-        expected: expected.to_string(),
-    })
+    wrong(field, found, expected.to_string())
 }
 
 fn in_range(field: &'static str, found: u32, min: u32, max: u32) -> Result<(), JobError> {
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(JobError::Header {
-        field,
-        found: found.to_string(),
-        expected: format!("{min} to {max}"),
-    })
+    wrong(field, found, format!("{min} to {max}"))
 }
 
 impl JobMemory {
+    fn of(fd: OwnedFd, map: Map, layout: Layout) -> Self {
+        let lifeline = None;
+        JobMemory {
+            fd,
+            map,
+            layout,
+            lifeline,
+        }
+    }
+
     /// Make the memory of a new job.
     pub fn create(job: &NewJob) -> Result<JobMemory, JobError> {
         let layout = Layout::for_ranks(job.size).ok_or_else(|| {
@@ -166,12 +179,7 @@ impl JobMemory {
         u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
         map.write(header::SECRET, &secret::draw::<32>("secret")?);
         map.u64(header::CHECKSUM).store(checksum(&map), Release);
-        Ok(JobMemory {
-            fd,
-            map,
-            layout,
-            lifeline: None,
-        })
+        Ok(Self::of(fd, map, layout))
     }
 
     /// Open a job memory another process made. Checks the file (owner, length, seals) before mapping it,
@@ -197,12 +205,7 @@ impl JobMemory {
         let first = Map::new(fd.as_fd(), HEADER_LEN)?;
         let layout = validate(&first, len, uid, nonce)?;
         let map = Map::new(fd.as_fd(), layout.region)?;
-        Ok(JobMemory {
-            fd,
-            map,
-            layout,
-            lifeline: None,
-        })
+        Ok(Self::of(fd, map, layout))
     }
 
     /// The layout.

@@ -1,18 +1,20 @@
 //! Joining a job, in two steps: what the launcher says at once, then one fence and what the others say.
 
-use crate::card::{self, Card, Identity, Pass};
+use crate::card::{self, Card, Cards, Identity, Pass};
 use crate::channel::broken;
 use crate::channel::wire::Wire;
-use crate::channel::{Channel, Launched, pmi1, pmi2, pmix, port};
+use crate::channel::{Launched, pmi1, pmi2, pmix, port};
 use crate::deadline::JobTunables;
+use crate::error::JobError;
 use crate::hosts::HostMap;
+use crate::job::{Job, Origin};
 use crate::layout::MAX_RANKS;
+use crate::leaving::give_up;
 use crate::memory::{JobMemory, NewJob};
 use crate::roles::Roles;
-use crate::{
-    JOB_FD, JOB_ID, Job, JobError, Origin, RANK, allow_attach, allowed_cores, foreign, kvs, lock, number,
-    online_cores, peer_fd, secret, stdio,
-};
+use crate::system::{allow_attach, allowed_cores, online_cores};
+use crate::variables::{JOB_FD, JOB_ID, PROCESSES, RANK, number};
+use crate::{foreign, kvs, peer_fd, secret, stdio};
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Mutex;
@@ -39,28 +41,11 @@ enum Place {
     Launched(Launched, Origin, Vec<(String, Vec<u8>)>),
 }
 
-/// The channel of a job that this process failed to join.
-static ABANDONED: Mutex<Option<Box<dyn Channel>>> = Mutex::new(None);
-
-/// Keep the channel of a job that this process will not be part of.
-pub(crate) fn give_up(channel: Box<dyn Channel>) {
-    *lock(&ABANDONED) = Some(channel);
-}
-
 impl Drop for Opening {
     fn drop(&mut self) {
         if let Some(Place::Launched(launched, ..)) = self.place.take() {
             give_up(launched.channel);
         }
-    }
-}
-
-/// When a process that began to join a job cannot be part of it, and has said why: ask the launcher, if there is one, to end the job. The
-/// process should end then, too.
-pub fn abandon(status: i32) {
-    if let Some(mut channel) = lock(&ABANDONED).take() {
-        stdio::drain();
-        let _ = channel.abort(status, "a rank could not join the job");
     }
 }
 
@@ -70,8 +55,29 @@ impl std::fmt::Debug for Opening {
     }
 }
 
+impl Job {
+    /// Find the job this process belongs to and join it: [`begin`](Self::begin) and [`finish`](Opening::finish) in one.
+    /// `env` looks up a variable.
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub fn attach(env: &impl Fn(&str) -> Option<String>) -> Result<Job, JobError> {
+        Self::begin(env)?.finish()
+    }
+
+    /// Find the job this process belongs to, as far as that is possible without the other ranks. `env` looks up a
+    /// variable.
+    ///
+    /// # Errors
+    /// The variables or the job memory are damaged, the rank is already taken, the launcher misbehaves or does not
+    /// answer in time, or a launcher that Farpost does not speak with started several processes.
+    pub fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+        Opening::begin(env)
+    }
+}
+
 impl Opening {
-    pub(crate) fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
+    fn begin(env: &impl Fn(&str) -> Option<String>) -> Result<Opening, JobError> {
         let tunables = JobTunables::read(env)?;
         let secret = secret::given(env)?;
         let (rank, size, mut place) = if let Some(fd) = env(JOB_FD) {
@@ -98,14 +104,14 @@ impl Opening {
         if let Place::Memory(memory, _) = &place
             && memory.services() != roles.services()
         {
-            return Err(JobError::Variable {
-                name: crate::PROCESSES,
-                value: env(crate::PROCESSES).unwrap_or_default(),
-                allowed: format!(
+            return Err(JobError::variable(
+                PROCESSES,
+                env(PROCESSES).unwrap_or_default(),
+                format!(
                     "mpiexec started {} service processes beside the ranks; something between mpiexec and the program changed it",
                     memory.services()
                 ),
-            });
+            ));
         }
         // Services are on the ranks' hosts, and Hydra takes a host that comes again in its list for another one.
         if let Place::Launched(launched, Origin::Pmi1, _) = &mut place
@@ -204,63 +210,60 @@ impl Opening {
     /// cannot reach each other's memory.
     pub fn finish(mut self) -> Result<Job, JobError> {
         let (rank, size, given, limit) = (self.rank, self.size, self.secret, self.tunables.limit());
-        match self
-            .place
-            .take()
-            .expect("only this takes it, and ends this value")
-        {
-            Place::Memory(memory, origin) => {
-                memory.publish(rank);
-                Ok(Job {
-                    parted: AtomicBool::new(false),
-                    of: std::process::id(),
-                    secret: memory.secret(),
-                    universe: size - self.roles.services(),
-                    roles: std::mem::take(&mut self.roles),
-                    hosts: HostMap::single(size),
-                    memory,
-                    rank,
-                    origin,
-                    channel: None,
-                    limit,
-                })
-            }
-            Place::Launched(mut launched, origin, held) => {
-                let appnum = launched.appnum;
-                let (memory, hosts, secret) = match meet(&mut launched, self.roles.services(), given) {
-                    Ok(all) => all,
-                    Err(error) => {
-                        // The other ranks would wait for this one until their deadline; but a launcher that is told
-                        // at once may kill this process before it has said why.
-                        give_up(launched.channel);
-                        return Err(error);
-                    }
-                };
-                memory.claim(rank)?;
-                memory.started(rank, std::process::id(), appnum);
-                if hosts.hosts() == 1 {
-                    for (key, value) in held {
-                        kvs::put(&memory, rank, &key, &value)?;
-                    }
+        let place = self.place.take();
+        let services = self.roles.services();
+        let (memory, origin, hosts, secret, universe, channel) =
+            match place.expect("only this takes it, and ends this value") {
+                Place::Memory(memory, origin) => {
+                    let secret = memory.secret();
+                    (
+                        memory,
+                        origin,
+                        HostMap::single(size),
+                        secret,
+                        size - services,
+                        None,
+                    )
                 }
-                memory.publish(rank);
-                allow_attach(std::os::unix::process::parent_id());
-                stdio::buffer_by_line();
-                Ok(Job {
-                    parted: AtomicBool::new(false),
-                    of: std::process::id(),
-                    memory,
-                    rank,
-                    origin,
-                    hosts,
-                    secret,
-                    universe: launched.universe.saturating_sub(self.roles.services()).max(1),
-                    roles: std::mem::take(&mut self.roles),
-                    channel: Some(Mutex::new(launched.channel)),
-                    limit,
-                })
-            }
-        }
+                Place::Launched(mut launched, origin, held) => {
+                    let appnum = launched.appnum;
+                    let (memory, hosts, secret) = match meet(&mut launched, services, given) {
+                        Ok(all) => all,
+                        Err(error) => {
+                            // The other ranks would wait for this one until their deadline; but a launcher that is told
+                            // at once may kill this process before it has said why.
+                            give_up(launched.channel);
+                            return Err(error);
+                        }
+                    };
+                    memory.claim(rank)?;
+                    memory.started(rank, std::process::id(), appnum);
+                    if hosts.hosts() == 1 {
+                        for (key, value) in held {
+                            kvs::put(&memory, rank, &key, &value)?;
+                        }
+                    }
+                    allow_attach(std::os::unix::process::parent_id());
+                    stdio::buffer_by_line();
+                    let universe = launched.universe.saturating_sub(services).max(1);
+                    let channel = Some(Mutex::new(launched.channel));
+                    (memory, origin, hosts, secret, universe, channel)
+                }
+            };
+        memory.publish(rank);
+        Ok(Job {
+            parted: AtomicBool::new(false),
+            of: std::process::id(),
+            memory,
+            rank,
+            origin,
+            hosts,
+            secret,
+            universe,
+            roles: std::mem::take(&mut self.roles),
+            channel,
+            limit,
+        })
     }
 }
 
@@ -296,10 +299,7 @@ fn meet(
         made = Some(memory);
     }
     launched.channel.fence()?;
-    let mut cards = Cards {
-        channel: launched.channel.as_mut(),
-        root: None,
-    };
+    let mut cards = Cards::new(launched.channel.as_mut());
     let hosts = match told {
         Some(hosts) => hosts,
         None => {
@@ -366,29 +366,6 @@ fn meet(
     Ok((memory, hosts, secret))
 }
 
-/// Cards of other ranks; rank 0's may be needed twice.
-struct Cards<'a> {
-    channel: &'a mut dyn Channel,
-    root: Option<Card>,
-}
-
-impl Cards<'_> {
-    fn get(&mut self, of: u32) -> Result<Card, JobError> {
-        if let (0, Some(card)) = (of, &self.root) {
-            return Ok(card.clone());
-        }
-        let bytes = self
-            .channel
-            .get(of, card::KEY)?
-            .ok_or_else(|| JobError::Kvs(format!("rank {of} published nothing about its host")))?;
-        let card = Card::read(of, &bytes)?;
-        if of == 0 {
-            self.root = Some(card.clone());
-        }
-        Ok(card)
-    }
-}
-
 /// A memory for the ranks of this host, made by one of them. How many they are may not be known yet: of a bound rank
 /// the header has all cores online, which `Job::placement` limits to the number of ranks.
 fn host_memory(size: u32, services: u32) -> Result<JobMemory, JobError> {
@@ -401,12 +378,6 @@ fn host_memory(size: u32, services: u32) -> Result<JobMemory, JobError> {
         allowed_cores: if bound { online_cores() } else { cores },
         bound,
     })
-}
-
-/// The card of `of`, for its host's name.
-pub(crate) fn host_name_from(channel: &mut dyn Channel, of: u32) -> Result<String, JobError> {
-    let mut cards = Cards { channel, root: None };
-    Ok(cards.get(of)?.identity.name)
 }
 
 fn alone() -> Result<(u32, u32, Place), JobError> {
@@ -428,50 +399,47 @@ fn pmi(
     tunables: &JobTunables,
 ) -> Result<(u32, u32, Place), JobError> {
     let raw: i32 = number("PMI_FD", fd, "must be the descriptor of a PMI server")?;
-    for name in ["PMI_SIZE", "PMI_RANK"] {
-        if env(name).is_none() {
-            return Err(JobError::Variable {
+    let place = |name, what: &str| {
+        let text = env(name).ok_or_else(|| {
+            JobError::variable(
                 name,
-                value: String::new(),
-                allowed: "is not set, though PMI_FD is; both come from the launcher".into(),
-            });
-        }
-    }
-    let size: u32 = number(
-        "PMI_SIZE",
-        &env("PMI_SIZE").unwrap_or_default(),
-        "must be the number of ranks, as the launcher that set PMI_FD says it",
-    )?;
-    let rank: u32 = number(
-        "PMI_RANK",
-        &env("PMI_RANK").unwrap_or_default(),
-        "must be a rank, as the launcher that set PMI_FD says it",
-    )?;
+                "",
+                "is not set, though PMI_FD is; both come from the launcher",
+            )
+        })?;
+        number(
+            name,
+            &text,
+            &format!("must be {what}, as the launcher that set PMI_FD says it"),
+        )
+    };
+    let (size, rank): (u32, u32) = (
+        place("PMI_SIZE", "the number of ranks")?,
+        place("PMI_RANK", "a rank")?,
+    );
     if size > MAX_RANKS {
-        return Err(JobError::Variable {
-            name: "PMI_SIZE",
-            value: size.to_string(),
-            allowed: format!("a job has 1 to {MAX_RANKS} ranks"),
-        });
+        return Err(JobError::variable(
+            "PMI_SIZE",
+            size.to_string(),
+            format!("a job has 1 to {MAX_RANKS} ranks"),
+        ));
     }
     if size == 0 || rank >= size {
-        return Err(JobError::Variable {
-            name: "PMI_RANK",
-            value: rank.to_string(),
-            allowed: format!("PMI_SIZE={size} has no such rank"),
-        });
+        return Err(JobError::variable(
+            "PMI_RANK",
+            rank.to_string(),
+            format!("PMI_SIZE={size} has no such rank"),
+        ));
     }
     if raw <= 2 || !peer_fd::close_on_exec(raw) {
         return if size == 1 {
             alone()
         } else {
-            Err(JobError::Variable {
-                name: "PMI_FD",
-                value: fd.into(),
-                allowed:
-                    "no such descriptor is open; something between the launcher and the program closed it"
-                        .into(),
-            })
+            Err(JobError::variable(
+                "PMI_FD",
+                fd,
+                "no such descriptor is open; something between the launcher and the program closed it",
+            ))
         };
     }
     // SAFETY: the launcher left this descriptor open for the PMI client in this process, which is us.
@@ -559,11 +527,11 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
     };
     let size = memory.layout().ranks;
     if rank >= size {
-        return Err(JobError::Variable {
-            name: RANK,
-            value: rank_text,
-            allowed: format!("the job has ranks 0 to {}", size - 1),
-        });
+        return Err(JobError::variable(
+            RANK,
+            rank_text,
+            format!("the job has ranks 0 to {}", size - 1),
+        ));
     }
     memory.claim(rank)?;
     memory.hold_lifeline();
@@ -575,10 +543,12 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
 /// Open the memory the launcher left at descriptor `raw`, and make that descriptor ours. A descriptor that
 /// turns out to be something else is left alone.
 fn open_inherited(raw: i32, nonce: Option<[u64; 2]>) -> Result<JobMemory, JobError> {
-    let copy = peer_fd::inherited(raw, raw.max(3)).ok_or_else(|| JobError::Variable {
-        name: JOB_FD,
-        value: raw.to_string(),
-        allowed: "no such descriptor is open; something between mpiexec and the program closed it".into(),
+    let copy = peer_fd::inherited(raw, raw.max(3)).ok_or_else(|| {
+        JobError::variable(
+            JOB_FD,
+            raw.to_string(),
+            "no such descriptor is open; something between mpiexec and the program closed it",
+        )
     })?;
     let memory = JobMemory::open(copy, nonce)?;
     // Programs this rank starts are not this rank.
@@ -609,10 +579,12 @@ impl JobId {
                 nonce: [half(&hex[..16])?, half(&hex[16..])?],
             })
         };
-        parse().ok_or_else(|| JobError::Variable {
-            name: JOB_ID,
-            value: text.into(),
-            allowed: "must be 'process.descriptor.nonce', as mpiexec sets it".into(),
+        parse().ok_or_else(|| {
+            JobError::variable(
+                JOB_ID,
+                text,
+                "must be 'process.descriptor.nonce', as mpiexec sets it",
+            )
         })
     }
 }

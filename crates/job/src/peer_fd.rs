@@ -1,6 +1,6 @@
 //! Getting at descriptors of another process of the same user, and at those that it left open for this one.
 
-use crate::JobError;
+use crate::error::JobError;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs::OpenOptions;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};

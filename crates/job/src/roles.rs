@@ -4,8 +4,9 @@
 //! The names of roles are for those who use them. A variable of `inline:4,generic:2+2` tells of four ranks of role
 //! *inline*, two of role *generic*, and two services.
 
+use crate::error::JobError;
 use crate::layout::MAX_RANKS;
-use crate::{JobError, PROCESSES};
+use crate::variables::PROCESSES;
 
 /// What the processes of a job are for. Without the variable all are ranks, of no role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +55,7 @@ impl Roles {
         let Some(text) = env(PROCESSES) else {
             return Ok(Self::default());
         };
-        let refused = |allowed: String| JobError::Variable {
-            name: PROCESSES,
-            value: text.clone(),
-            allowed,
-        };
+        let refused = |allowed: String| JobError::variable(PROCESSES, text.clone(), allowed);
         let roles = Self::parse(&text)
             .ok_or_else(|| refused("must be 'role:ranks,role:ranks+services', as mpiexec sets it".into()))?;
         let told = u64::from(roles.services) + roles.runs.iter().map(|run| u64::from(run.1)).sum::<u64>();

@@ -2,7 +2,8 @@
 //! they belong together. It travels through the launcher's own channel or a file only its user can read; never on a
 //! command line, never in the environment.
 
-use crate::{JobError, peer_fd};
+use crate::error::JobError;
+use crate::peer_fd;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::File;
@@ -38,11 +39,7 @@ pub(crate) fn fingerprint(secret: &Secret) -> String {
 
 /// The secret that the launcher left where a variable says, if one does.
 pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secret>, JobError> {
-    let refuse = |name, value: &str, allowed: String| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed,
-    };
+    let refuse = |name, value: &str, allowed: String| JobError::variable(name, value, allowed);
     if let Some(text) = env(SECRET_FD) {
         let raw: i32 = text
             .parse()

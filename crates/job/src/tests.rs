@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 
 fn attach(vars: &[(&str, String)]) -> Result<Job, JobError> {
     let map: HashMap<String, String> = vars.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();

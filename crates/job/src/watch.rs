@@ -1,7 +1,8 @@
 //! Finding jobs that run, from outside.
 
+use crate::error::JobError;
 use crate::memory::JobMemory;
-use crate::{JobError, peer_fd};
+use crate::peer_fd;
 
 /// The job memory that process `pid` (a launcher or a rank) has open, for looking at.
 ///

@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, set_child_subreaper, wait};
 use rustix::stdio::stdin;
 use rustix::termios::tcgetpgrp;
-use std::io::IsTerminal;
+use std::io::{Error, IsTerminal};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ pub fn launch(options: Options, job: PlannedJob) -> Result<i32, Refusal> {
         mask,
         default_signals,
     };
-    Ok(run(plan, pump))
+    run(plan, pump)
 }
 
 /// Who reads what: the pump, if one is needed, and each rank's reading end.
@@ -137,23 +137,13 @@ impl Pump {
 }
 
 /// Run the job and return mpiexec's exit code.
-fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
+fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
     let _ = set_child_subreaper(Some(getpid()));
-    let (control, commands) = match pipe_with(PipeFlags::CLOEXEC) {
-        Ok(ends) => ends,
-        Err(e) => {
-            eprintln!("mpiexec: cannot make a pipe: {}", std::io::Error::from(e));
-            return 1;
-        }
-    };
+    let (control, commands) = pipe_with(PipeFlags::CLOEXEC)
+        .map_err(|e| refusal!(system: "cannot make a pipe: {}", Error::from(e)))?;
     // Held by this process and its guardian alone, until they end.
-    let lifeline = match farpost_job::lifeline::Lifeline::of(&plan.memory) {
-        Ok(lifeline) => lifeline,
-        Err(e) => {
-            eprintln!("mpiexec: {e}");
-            return 1;
-        }
-    };
+    let lifeline = farpost_job::lifeline::Lifeline::of(&plan.memory);
+    let lifeline = lifeline.map_err(|e| Refusal::system(e.to_string()))?;
     let mut handled: Vec<Signal> = plan
         .default_signals
         .iter()
@@ -165,25 +155,14 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
         .collect();
     handled.push(Signal::CHILD);
     signals::block(libc::SIG_BLOCK, &handled);
-    let signals = match signals::descriptor(&handled) {
-        Ok(fd) => fd,
-        Err(e) => {
-            eprintln!("mpiexec: cannot watch signals: {e}");
-            return 1;
-        }
-    };
+    let signals = signals::descriptor(&handled).map_err(|e| refusal!(system: "cannot watch signals: {e}"))?;
     // SAFETY: this program has no other threads that could hold a lock; the child runs the guardian and exits.
-    let guardian = match unsafe { spawn::fork() } {
-        Err(e) => {
-            eprintln!("mpiexec: cannot start its guardian: {e}");
-            return 1;
-        }
-        Ok(None) => {
-            drop((commands, signals, pump));
-            let code = guardian::run(&plan, &control, &lifeline);
-            std::process::exit(code);
-        }
-        Ok(Some(pid)) => pid,
+    let guardian = unsafe { spawn::fork() };
+    let guardian = guardian.map_err(|e| refusal!(system: "cannot start its guardian: {e}"))?;
+    let Some(guardian) = guardian else {
+        drop((commands, signals, pump));
+        let code = guardian::run(&plan, &control, &lifeline);
+        std::process::exit(code);
     };
     drop(control);
     let (verbose, waits_signal) = (plan.options.verbose, plan.options.waits_signal);
@@ -194,7 +173,7 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> i32 {
     if verbose {
         eprintln!("mpiexec: process {} watches the ranks", guardian);
     }
-    watch(guardian, &commands, &signals, &mut pump, waits_signal)
+    Ok(watch(guardian, &commands, &signals, &mut pump, waits_signal))
 }
 
 fn watch(

@@ -42,14 +42,8 @@ pub fn state_of(memory: &JobMemory, rank: u32, now: u64) -> RollState {
     let shown = || Rank::of_words(Slot::new(memory.notice(rank)).read(), now);
     match memory.state(rank) {
         // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
-        RankState::Waiting | RankState::Started => match shown() {
-            RollState::Computes => RollState::Starts,
-            other => other,
-        },
+        RankState::Waiting | RankState::Started => shown().or(RollState::Starts),
         RankState::Initialised | RankState::Aborted => shown(),
-        RankState::Finalised => match shown() {
-            RollState::Computes => RollState::Finalised,
-            other => other,
-        },
+        RankState::Finalised => shown().or(RollState::Finalised),
     }
 }

@@ -32,7 +32,8 @@ const WORDS: usize = (PACKET_BYTES - HEAD) / 8;
 const MOST: usize = farpost_rollcall::record::WORDS + 1;
 
 /// What a packet says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
 enum What {
     /// Words of a rank's record.
     Part = 1,
@@ -44,14 +45,6 @@ enum What {
     Moved = 4,
     /// What do your ranks wait for?
     Ask = 5,
-}
-
-impl What {
-    fn of(byte: u8) -> Option<Self> {
-        [Self::Part, Self::Stuck, Self::Answer, Self::Moved, Self::Ask]
-            .into_iter()
-            .find(|what| *what as u8 == byte)
-    }
 }
 
 /// A packet: what, one byte nothing, two bytes place of the first word, two the words of all, two nothing, four a turn, four a
@@ -96,7 +89,7 @@ impl Packet {
         let long = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (words, rest) = words.as_chunks::<8>();
         let packet = Self {
-            what: What::of(head[0])?,
+            what: What::from_repr(head[0])?,
             at: short(2),
             total: short(4),
             turn: long(8),
@@ -213,16 +206,10 @@ impl Roll {
             let shown = || Rank::of_words(Slot::new(memory.notice(number)).read(), now);
             let ended = number != job.rank() && fabric.has_ended(Peer(number));
             let state = match memory.state(number) {
-                RankState::Finalised => match shown() {
-                    RollState::Computes => RollState::Finalised,
-                    other => other,
-                },
+                RankState::Finalised => shown().or(RollState::Finalised),
                 _ if ended => RollState::Ended("has ended".into()),
                 // One that has opened nothing that is to be closed (RSMAPI alone) may wait all the same.
-                RankState::Waiting | RankState::Started => match shown() {
-                    RollState::Computes => RollState::Starts,
-                    other => other,
-                },
+                RankState::Waiting | RankState::Started => shown().or(RollState::Starts),
                 _ => shown(),
             };
             Rank {
@@ -341,15 +328,13 @@ impl Roll {
                 let host = job
                     .host_name_of(number)
                     .unwrap_or_else(|_| format!("host {host}"));
-                ranks.insert(
+                let rank = Rank {
                     number,
-                    Rank {
-                        number,
-                        host,
-                        state,
-                        now,
-                    },
-                );
+                    host,
+                    state,
+                    now,
+                };
+                ranks.insert(number, rank);
             }
         }
         ranks.into_values().collect()

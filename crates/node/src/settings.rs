@@ -21,7 +21,7 @@ use farpost_tunables::file;
 
 use crate::layer::Layer;
 use crate::network::NetSettings;
-use crate::portals::{PORTALS, PortalsPlace};
+use crate::place::{PORTALS, PortalsPlace};
 
 /// Variables that begin with `FARPOST_` and are not tunables: the launcher's and the compiler wrappers', and [`CONFIG`].
 const OTHER_VARIABLES: &[&str] = &[
@@ -127,20 +127,23 @@ impl Settings {
 
     fn set(&mut self, name: &str, value: &str, layer: &mut dyn Layer) -> Result<(), String> {
         // Those of joining the job are used where they are read; known here so that they are not taken for mistakes.
-        let known = self.shm.set(name, value).map_err(|e| e.to_string())?
-            || self.net.set(name, value)?
-            || self.fm.set(name, value).map_err(|e| e.to_string())?
-            || JobTunables::default()
-                .set(name, value)
-                .map_err(|e| e.to_string())?
-            || self.rsm.set(name, value).map_err(|e| e.to_string())?
-            || self.progress.set(name, value).map_err(|e| e.to_string())?
-            || self.roll.set(name, value).map_err(|e| e.to_string())?
-            || self.jam.set(name, value).map_err(|e| e.to_string())?
-            || self.portals.set(name, value).map_err(|e| e.to_string())?
-            || self.portals_agent.set(name, value).map_err(|e| e.to_string())?
-            || self.wait.set(name, value).map_err(|e| e.to_string())?
-            || layer.set(name, value)?;
+        macro_rules! any {
+            ($($of:expr),* $(,)?) => { $($of.set(name, value).map_err(|e| e.to_string())?)||* };
+        }
+        let known = any!(
+            self.shm,
+            self.net,
+            self.fm,
+            JobTunables::default(),
+            self.rsm,
+            self.progress,
+            self.roll,
+            self.jam,
+            self.portals,
+            self.portals_agent,
+            self.wait,
+            layer,
+        );
         if known {
             return Ok(());
         }

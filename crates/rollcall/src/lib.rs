@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod encoding;
 mod graph;
 pub mod record;
@@ -21,6 +22,7 @@ pub mod slot;
 pub mod table;
 pub mod teller;
 
+pub use clock::now;
 pub use record::{Collective, Communicator, Mismatch, NearMiss, Record, WaitKind, WaitMode, Want};
 pub use slot::Slot;
 pub use teller::{Noted, Teller};
@@ -31,26 +33,4 @@ farpost_tunables::tunables! {
         /// A job in which no rank has made progress for so long prints what each waits for on standard error, once. A rank that computes makes progress. 0: never.
         hang_after: "FARPOST_HANG_AFTER" = 30, 0..=31_536_000, "seconds";
     }
-}
-
-/// Nanoseconds of the clock that all processes of a host share.
-pub fn now() -> u64 {
-    nanoseconds(rustix::time::ClockId::Monotonic)
-}
-
-/// Nanoseconds of processor time that all threads of this process have used.
-pub(crate) fn used() -> u64 {
-    nanoseconds(rustix::time::ClockId::ProcessCPUTime)
-}
-
-/// Nanoseconds for which this thread could have run and had no processor (proc(5), schedstat); 0 where the kernel does not count them.
-pub(crate) fn waited_for_processor() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let field = text.split_ascii_whitespace().nth(1);
-    field.and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
-}
-
-fn nanoseconds(clock: rustix::time::ClockId) -> u64 {
-    let time = rustix::time::clock_gettime(clock);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

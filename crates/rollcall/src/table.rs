@@ -24,6 +24,16 @@ pub enum RollState {
     Elsewhere,
 }
 
+impl RollState {
+    /// What a rank does that shows no wait: not computing but `other`.
+    pub fn or(self, other: RollState) -> RollState {
+        match self {
+            Self::Computes => other,
+            shown => shown,
+        }
+    }
+}
+
 /// A rank for the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rank {

@@ -3,9 +3,9 @@
 //! A wait notes next to nothing until it sleeps, and says nothing until it has slept for [`PATIENCE`]. Polls are counted, and the clock
 //! is read once in [`BATCH`] of them.
 
+use crate::clock::{now, used, waited_for_processor};
 use crate::record::{Record, WaitMode};
 use crate::slot::Slot;
-use crate::{now, used, waited_for_processor};
 use farpost_fabric::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
 use std::time::Duration;

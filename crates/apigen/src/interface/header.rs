@@ -22,9 +22,9 @@ pub fn header(of: &Interface) -> String {
         out.push_str(format!(" * {line}").trim_end());
         out.push('\n');
     }
-    write!(out, " */\n#ifndef {guard}\n#define {guard}\n\n").expect("writing to a String");
+    text!(out, " */\n#ifndef {guard}\n#define {guard}\n\n");
     for include in &about.includes {
-        writeln!(out, "#include <{include}>").expect("writing to a String");
+        line!(out, "#include <{include}>");
     }
     out.push_str("\n#if defined(__cplusplus)\nextern \"C\" {\n#endif\n");
     constants(of, &mut out);
@@ -33,10 +33,10 @@ pub fn header(of: &Interface) -> String {
     types(of, &mut out);
     for v in &of.variable {
         comment(&v.doc, &mut out);
-        writeln!(out, "extern {};", ctype::declare(&v.ctype, &v.name)).expect("writing to a String");
+        line!(out, "extern {};", ctype::declare(&v.ctype, &v.name));
     }
     for group in of.groups() {
-        writeln!(out, "\n/* ---- {group} ---- */").expect("writing to a String");
+        line!(out, "\n/* ---- {group} ---- */");
         for f in of.function.iter().filter(|f| f.group == group) {
             comment(&notes(f), &mut out);
             let line = format!(
@@ -47,11 +47,10 @@ pub fn header(of: &Interface) -> String {
             out.push_str(&broken(&line));
         }
     }
-    write!(
+    text!(
         out,
         "\n#if defined(__cplusplus)\n}}\n#endif\n\n#endif /* {guard} */\n"
-    )
-    .expect("writing to a String");
+    );
     out
 }
 
@@ -59,16 +58,16 @@ pub fn header(of: &Interface) -> String {
 fn notes(f: &super::Function) -> String {
     let mut text = f.doc.trim().to_owned();
     if !f.section.is_empty() {
-        write!(text, " ({})", f.section).expect("writing to a String");
+        text!(text, " ({})", f.section);
     }
     for p in f.params.iter().filter(|p| !p.doc.is_empty()) {
-        write!(text, "\n- {}: {}", p.name, p.doc.trim()).expect("writing to a String");
+        text!(text, "\n- {}: {}", p.name, p.doc.trim());
     }
     if !f.returns.is_empty() {
-        write!(text, "\nReturns {}", f.returns.trim()).expect("writing to a String");
+        text!(text, "\nReturns {}", f.returns.trim());
     }
     for e in &f.errors {
-        write!(text, "\n- {}: {}", e.code, e.when.trim()).expect("writing to a String");
+        text!(text, "\n- {}: {}", e.code, e.when.trim());
     }
     text
 }
@@ -82,7 +81,7 @@ fn constants(of: &Interface, out: &mut String) {
                 "int" => v.value.to_string(),
                 c => format!("(({c}){})", v.value),
             };
-            writeln!(out, "#define {:<36} {value}{}", v.name, aside(v)).expect("writing to a String");
+            line!(out, "#define {:<36} {value}{}", v.name, aside(v));
         }
     }
 }
@@ -97,8 +96,7 @@ fn enums(of: &Interface, out: &mut String) {
         });
         for (at, v) in e.values.iter().enumerate() {
             let comma = if at + 1 == e.values.len() { "" } else { "," };
-            writeln!(out, "    {:<36} = {}{comma}{}", v.name, v.value, aside(v))
-                .expect("writing to a String");
+            line!(out, "    {:<36} = {}{comma}{}", v.name, v.value, aside(v));
         }
         match &e.name {
             Some(name) => writeln!(out, "}} {name};"),
@@ -112,7 +110,7 @@ fn aliases(of: &Interface, out: &mut String) {
     for group in &of.alias {
         comment(&group.doc, out);
         for a in &group.names {
-            writeln!(out, "#define {:<36} {}{}", a.name, a.of, remark(&a.doc)).expect("writing to a String");
+            line!(out, "#define {:<36} {}{}", a.name, a.of, remark(&a.doc));
         }
     }
 }
@@ -143,7 +141,7 @@ fn types(of: &Interface, out: &mut String) {
         } else {
             "struct"
         };
-        writeln!(out, "typedef {word} {0} {0};", t.name).expect("writing to a String");
+        line!(out, "typedef {word} {0} {0};", t.name);
     }
     for t in &of.types {
         comment(&t.doc, out);
@@ -168,16 +166,15 @@ fn types(of: &Interface, out: &mut String) {
                 } else {
                     "struct"
                 };
-                writeln!(out, "{word} {name} {{").expect("writing to a String");
+                line!(out, "{word} {name} {{");
                 for f in &t.fields {
                     if !f.doc.is_empty() {
                         for line in wrapped(&f.doc, LINE - 7) {
-                            writeln!(out, "    /* {line} */").expect("writing to a String");
+                            line!(out, "    /* {line} */");
                         }
                     }
                     let array = f.array.map(|n| format!("[{n}]")).unwrap_or_default();
-                    writeln!(out, "    {}{array};", ctype::declare(&f.ctype, &f.name))
-                        .expect("writing to a String");
+                    line!(out, "    {}{array};", ctype::declare(&f.ctype, &f.name));
                 }
                 out.push_str("};\n");
             }
@@ -201,7 +198,7 @@ fn comment(text: &str, out: &mut String) {
     if let [line] = &lines[..]
         && line.len() < LINE - 6
     {
-        writeln!(out, "\n/* {line} */").expect("writing to a String");
+        line!(out, "\n/* {line} */");
         return;
     }
     out.push_str("\n/*\n");

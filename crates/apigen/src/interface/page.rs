@@ -1,7 +1,5 @@
 //! `docs/reference/NAME.md`.
 
-use std::fmt::Write;
-
 use super::{Function, Interface, Param, Type, TypeKind, Value, ctype};
 
 /// The whole page.
@@ -21,7 +19,7 @@ pub fn page(of: &Interface) -> String {
         out.push_str("\n## What the source leaves open\n\n| Question | Here | Why |\n|---|---|---|\n");
         for c in &of.choice {
             let cells = [&c.open, &c.choice, &c.reason].map(|text| cell(text));
-            writeln!(out, "| {} |", cells.join(" | ")).expect("String");
+            line!(out, "| {} |", cells.join(" | "));
         }
     }
     let constants = of
@@ -39,19 +37,18 @@ pub fn page(of: &Interface) -> String {
     if !groups.is_empty() {
         out.push_str("\n## Constants\n");
         for (title, doc, group) in groups {
-            write!(out, "\n{} ({title})\n\n", doc.trim()).expect("String");
+            text!(out, "\n{} ({title})\n\n", doc.trim());
             values(group, &mut out);
         }
     }
     for group in &of.alias {
-        write!(
+        text!(
             out,
             "\n{} (`#define`)\n\n| Name | Stands for | |\n|---|---|---|\n",
             group.doc.trim()
-        )
-        .expect("String");
+        );
         for a in &group.names {
-            writeln!(out, "| `{}` | `{}` | {} |", a.name, a.of, cell(&a.doc)).expect("String");
+            line!(out, "| `{}` | `{}` | {} |", a.name, a.of, cell(&a.doc));
         }
     }
     if !of.types.is_empty() {
@@ -61,17 +58,16 @@ pub fn page(of: &Interface) -> String {
     if !of.variable.is_empty() {
         out.push_str("\n## Variables\n\n| Variable | |\n|---|---|\n");
         for v in &of.variable {
-            writeln!(
+            line!(
                 out,
                 "| `{}` | {} |",
                 ctype::declare(&v.ctype, &v.name),
                 cell(&v.doc)
-            )
-            .expect("String");
+            );
         }
     }
     for group in of.groups() {
-        write!(out, "\n## {group}\n").expect("String");
+        text!(out, "\n## {group}\n");
         of.function
             .iter()
             .filter(|f| f.group == group)
@@ -89,7 +85,7 @@ fn values(group: &[Value], out: &mut String) {
         } else {
             v.value.to_string()
         };
-        writeln!(out, "| `{}` | {number} | {} |", v.name, cell(&v.doc)).expect("String");
+        line!(out, "| `{}` | {number} | {} |", v.name, cell(&v.doc));
     }
 }
 
@@ -112,18 +108,17 @@ fn one_type(t: &Type, out: &mut String) {
             )
         }
     };
-    write!(out, "\n### {declaration}\n\n{}\n", t.doc.trim()).expect("String");
+    text!(out, "\n### {declaration}\n\n{}\n", t.doc.trim());
     if !t.fields.is_empty() {
         out.push_str("\n| Field | |\n|---|---|\n");
         for f in &t.fields {
             let array = f.array.map(|n| format!("[{n}]")).unwrap_or_default();
-            writeln!(
+            line!(
                 out,
                 "| `{}{array}` | {} |",
                 ctype::declare(&f.ctype, &f.name),
                 cell(&f.doc)
-            )
-            .expect("String");
+            );
         }
     }
     params(&t.params, out);
@@ -133,33 +128,32 @@ fn params(params: &[Param], out: &mut String) {
     if params.iter().any(|p| !p.doc.is_empty()) {
         out.push('\n');
         for p in params {
-            writeln!(out, "- `{}`: {}", p.name, one_line(&p.doc)).expect("String");
+            line!(out, "- `{}`: {}", p.name, one_line(&p.doc));
         }
     }
 }
 
 fn function(f: &Function, out: &mut String) {
-    write!(
+    text!(
         out,
         "\n### {}\n\n```c\n{}{};\n```\n\n{}",
         f.name,
         ctype::declare(&f.result, &f.name),
         ctype::list(&f.params),
         f.doc.trim()
-    )
-    .expect("String");
+    );
     if !f.section.is_empty() {
-        write!(out, " ({})", f.section).expect("String");
+        text!(out, " ({})", f.section);
     }
     out.push('\n');
     params(&f.params, out);
     if !f.returns.is_empty() {
-        write!(out, "\nReturns {}\n", f.returns.trim()).expect("String");
+        text!(out, "\nReturns {}\n", f.returns.trim());
     }
     if !f.errors.is_empty() {
         out.push_str("\n| Error | When |\n|---|---|\n");
         for e in &f.errors {
-            writeln!(out, "| `{}` | {} |", e.code, cell(&e.when)).expect("String");
+            line!(out, "| `{}` | {} |", e.code, cell(&e.when));
         }
     }
 }

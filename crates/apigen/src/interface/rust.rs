@@ -13,21 +13,19 @@ pub fn source(all: &[Interface]) -> String {
     let mut out = String::new();
     for (number, of) in all.iter().enumerate() {
         let About { name, title } = About::of(of);
-        writeln!(
+        line!(
             out,
             "/// {title}: types, constants and exported data.\npub mod {name} {{"
-        )
-        .expect("String");
+        );
         constants(of, &mut out);
         types(of, &mut out);
         variables(of, &mut out);
         layout(of, &mut out);
         argument_structures(of, &mut out);
-        writeln!(
+        line!(
             out,
             "}}\n/// {title}: entry points.\npub mod {name}_entry {{\n    use super::{name}::*;"
-        )
-        .expect("String");
+        );
         entries(of, number, &mut out);
         out.push_str("}\n");
     }
@@ -35,12 +33,11 @@ pub fn source(all: &[Interface]) -> String {
         .iter()
         .map(|of| format!("({0:?}, {0}::LAYOUT)", of.interface.name))
         .collect();
-    writeln!(
+    line!(
         out,
         "/// Per interface: expressions of C and their values here.\npub static LAYOUTS: &[(&str, &[(&str, i64)])] = &[{}];",
         each.join(", ")
-    )
-    .expect("String");
+    );
     let names: Vec<String> = all
         .iter()
         .map(|of| {
@@ -48,12 +45,11 @@ pub fn source(all: &[Interface]) -> String {
             format!("&{names:?}")
         })
         .collect();
-    writeln!(
+    line!(
         out,
         "/// Per interface: the names of its functions, in order.\npub static NAMES: &[&[&str]] = &[{}];",
         names.join(", ")
-    )
-    .expect("String");
+    );
     out
 }
 
@@ -73,12 +69,12 @@ impl<'a> About<'a> {
 
 fn value(v: &Value, ty: &str, out: &mut String) {
     let doc = v.doc.split_whitespace().collect::<Vec<_>>().join(" ");
-    writeln!(
+    line!(
         out,
         "    #[doc = {doc:?}]\n    pub const {}: {ty} = {}_i64 as {ty};",
-        v.name, v.value
-    )
-    .expect("String");
+        v.name,
+        v.value
+    );
 }
 
 /// The Rust type of an enumeration, as GCC and Clang choose it.
@@ -98,13 +94,12 @@ fn constants(of: &Interface, out: &mut String) {
     for e in &of.enums {
         let ty = match &e.name {
             Some(name) => {
-                writeln!(
+                line!(
                     out,
                     "    #[doc = {:?}]\n    pub type {name} = {};",
                     e.doc,
                     of_enum(&e.values)
-                )
-                .expect("String");
+                );
                 name.as_str()
             }
             None => "core::ffi::c_int",
@@ -116,7 +111,7 @@ fn constants(of: &Interface, out: &mut String) {
 fn types(of: &Interface, out: &mut String) {
     for t in &of.types {
         let (name, doc) = (&t.name, &t.doc);
-        writeln!(out, "    #[doc = {doc:?}]").expect("String");
+        line!(out, "    #[doc = {doc:?}]");
         match t.kind {
             TypeKind::Opaque => writeln!(
                 out,
@@ -176,19 +171,19 @@ fn types(of: &Interface, out: &mut String) {
 fn variables(of: &Interface, out: &mut String) {
     for v in &of.variable {
         let ty = ctype::rust(of, &v.ctype).expect("checked");
-        writeln!(
+        line!(
             out,
             "    #[doc = {:?}]\n    #[unsafe(no_mangle)]\n    pub static {}: crate::interfaces::Exported<{ty}> = crate::interfaces::Exported::new();",
-            v.doc, v.name
-        )
-        .expect("String");
+            v.doc,
+            v.name
+        );
     }
 }
 
 fn layout(of: &Interface, out: &mut String) {
     out.push_str("    pub static LAYOUT: &[(&str, i64)] = &[\n");
     let mut line = |c: String, rust: String| {
-        writeln!(out, "        ({c:?}, ({rust}) as i64),").expect("String");
+        line!(out, "        ({c:?}, ({rust}) as i64),");
     };
     let groups = of
         .constant
@@ -261,12 +256,11 @@ fn argument_structures(of: &Interface, out: &mut String) {
     for f in of.function.iter().filter(|f| !f.params.is_empty()) {
         let field = |p: &Param| format!("        pub {}: {},\n", ident(&p.name), argument(of, p));
         let fields: String = f.params.iter().map(field).collect();
-        writeln!(
+        line!(
             out,
             "    /// Arguments of `{0}`.\n    #[derive(Clone, Copy)]\n    pub struct {0} {{\n{fields}    }}",
             f.name
-        )
-        .expect("String");
+        );
     }
     out.push_str("    }\n");
 }
@@ -313,7 +307,7 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
         let param = |p: &Param| format!("{}: {}", ident(&p.name), ctype::param(of, p).expect("checked"));
         let params: Vec<String> = f.params.iter().map(param).collect();
         let result = ctype::result(of, &f.result).expect("checked");
-        writeln!(
+        line!(
             out,
             "    #[unsafe(no_mangle)]\n    pub unsafe extern \"C\" fn {0}({1}){result} {{\n        \
              crate::interfaces::enter(\"{0}\", ({interface}, {number}), #[inline(always)] |cx| unsafe {{\n            \
@@ -321,8 +315,7 @@ fn entries(of: &Interface, interface: usize, out: &mut String) {
             f.name,
             params.join(", "),
             body_call(of, f),
-            shown(of, f),
-        )
-        .expect("String");
+            shown(of, f)
+        );
     }
 }

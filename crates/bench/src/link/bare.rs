@@ -1,6 +1,6 @@
 //! No library: a ring of cache lines in memory that both ranks map.
 
-use super::{Ends, LARGEST, Link};
+use super::ends::{Ends, LARGEST, Link};
 use crate::abi::Result;
 use crate::board::Board;
 

@@ -1,7 +1,9 @@
 //! Fast Messages: FM_send_4, FM_send and messages in pieces.
 
+use super::ends::{Ends, LARGEST, Link};
+use super::layer::Layer;
 use super::library::{self, functions, open};
-use super::{Ends, LARGEST, Layer, Link, sink};
+use super::sink;
 use crate::abi::{BenchError, Result};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::OnceLock;

@@ -1,7 +1,9 @@
 //! JAM: PIO messages, batches, blocks and remote procedures.
 
+use super::ends::{Ends, LARGEST, Link};
+use super::layer::Layer;
 use super::library::{self, functions, open};
-use super::{Ends, LARGEST, Layer, Link, sink};
+use super::sink;
 use crate::abi::{BenchError, Result};
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,6 +1,6 @@
 //! MPI's blocking calls, whatever device carries them.
 
-use super::{Ends, HUGE, Link, REQUEST};
+use super::ends::{Ends, HUGE, Link, REQUEST};
 use crate::abi::{self, Result};
 
 const DATA: i32 = 31;

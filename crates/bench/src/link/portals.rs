@@ -4,8 +4,9 @@
 //! A queue that is full loses events, so a sender runs ahead of its receiver by less than a queue: the receiver says how far it is
 //! by empty puts to a portal with a queue of its own.
 
+use super::ends::{Ends, HUGE, Link};
+use super::layer::Layer;
 use super::library::{self, functions, open};
-use super::{Ends, HUGE, Layer, Link};
 use crate::abi::{BenchError, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;

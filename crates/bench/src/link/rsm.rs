@@ -2,8 +2,8 @@
 //! the next one. Up to 56 bytes travel with their number in one line, which arrives whole; longer ones are put, ordered by a
 //! barrier, and then the number is put.
 
+use super::ends::{Block, Ends, LARGEST, Link};
 use super::library::{self, functions, open};
-use super::{Block, Ends, LARGEST, Link};
 use crate::abi::{BenchError, Result};
 use crate::board::LINE_PAYLOAD;
 use std::ffi::{c_char, c_int, c_uint, c_void};

@@ -43,12 +43,8 @@ pub struct Strangers(Vec<Child>);
 impl Strangers {
     /// `count` of them, each in a session of its own where that can be had, as other users' programs are.
     pub fn begin(count: usize) -> Result<Self> {
-        let what = "starting a busy stranger";
-        let failed = |cause| BenchError::Io {
-            what: what.into(),
-            cause,
-        };
-        let exe = std::env::current_exe().map_err(failed)?;
+        let failed = BenchError::io("starting a busy stranger");
+        let exe = std::env::current_exe().map_err(&failed)?;
         let mut strangers = Self(Vec::new());
         for _ in 0..count {
             let quiet = |mut command: Command| {
@@ -62,7 +58,7 @@ impl Strangers {
             apart.arg(&exe);
             let child = quiet(apart)
                 .or_else(|_| quiet(Command::new(&exe)))
-                .map_err(failed)?;
+                .map_err(&failed)?;
             strangers.0.push(child);
         }
         if count > 0 {
@@ -98,22 +94,19 @@ pub fn stranger() -> Result<()> {
 impl Start {
     fn job(&self, ranks: usize, arguments: &[&str]) -> Result<String> {
         let what = format!("running {} -n {ranks}", self.launcher.display());
-        let failed = |cause| BenchError::Io {
-            what: what.clone(),
-            cause,
-        };
+        let failed = BenchError::io(&what);
         let mut command = Command::new(&self.launcher);
         command.args(&self.options).arg("-n").arg(ranks.to_string());
         match &self.program {
             Some(program) => command.arg(program),
-            None => command.arg(std::env::current_exe().map_err(failed)?).arg(PROBE),
+            None => command.arg(std::env::current_exe().map_err(&failed)?).arg(PROBE),
         };
         let output = command
             .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()
-            .map_err(failed)?;
+            .map_err(&failed)?;
         if !output.status.success() {
             return Err(failed(std::io::Error::other(format!("{}", output.status))));
         }
@@ -207,13 +200,7 @@ fn goes_on(mpi: &Mpi, on: bool) -> Result<bool> {
 }
 
 fn first_messages(mpi: &Mpi) -> Result<String> {
-    if mpi.size() != 2 {
-        return Err(BenchError::Ranks {
-            benchmark: "start",
-            needs: "2 ranks",
-            have: mpi.size(),
-        });
-    }
+    BenchError::check_ranks("start", "2 ranks", mpi.size(), mpi.size() == 2)?;
     let begin = Instant::now();
     let (mut done, mut first) = (0, [0.0; 3]);
     for (time, messages) in first.iter_mut().zip(FIRST) {
@@ -270,13 +257,7 @@ fn polls(mpi: &Mpi, nanos: u32) -> Result<String> {
 
 fn token(mpi: &Mpi) -> Result<String> {
     let (rank, size) = (mpi.rank(), mpi.size());
-    if size < 2 {
-        return Err(BenchError::Ranks {
-            benchmark: "ring",
-            needs: "2 ranks or more",
-            have: size,
-        });
-    }
+    BenchError::check_ranks("ring", "2 ranks or more", size, size >= 2)?;
     let (to, from) = ((rank + 1) % size, (rank + size - 1) % size);
     mpi.barrier()?;
     let (begin, mut rounds, mut token) = (Instant::now(), 0, [1]);

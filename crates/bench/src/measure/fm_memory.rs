@@ -14,11 +14,8 @@ const ANSWER: &str = "fm-memory-kib ";
 
 /// Proportional set size of this process in KiB: a page that several map counts in parts.
 fn pss() -> Result<f64> {
-    let failed = |cause| BenchError::Io {
-        what: "reading /proc/self/smaps_rollup".into(),
-        cause,
-    };
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").map_err(failed)?;
+    let failed = BenchError::io("reading /proc/self/smaps_rollup");
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").map_err(&failed)?;
     let value = text.lines().find_map(|l| l.strip_prefix("Pss:"));
     value
         .and_then(|v| v.split_whitespace().next()?.parse().ok())

@@ -8,13 +8,7 @@ const TAG: i32 = 11;
 
 /// Measure every size of the plan; `done` hears of each point as it is finished (on rank 0).
 pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<Point>> {
-    if mpi.size() < 2 {
-        return Err(BenchError::Ranks {
-            benchmark: "ping-pong",
-            needs: "2 ranks",
-            have: mpi.size(),
-        });
-    }
+    BenchError::check_ranks("ping-pong", "2 ranks", mpi.size(), mpi.size() >= 2)?;
     let last = mpi.size() - 1;
     let peer = match mpi.rank() {
         0 => Some(last),

@@ -11,13 +11,12 @@ const ANSWER: i32 = 22;
 /// Measure every size of the plan. Times are per message of all pairs together: their inverse is the job's rate.
 pub fn run(mpi: &Mpi, plan: &Plan, mut done: impl FnMut(&Point)) -> Result<Vec<Point>> {
     let ranks = mpi.size();
-    if ranks < 2 || ranks % 2 == 1 {
-        return Err(BenchError::Ranks {
-            benchmark: "rate",
-            needs: "an even number of ranks",
-            have: ranks,
-        });
-    }
+    BenchError::check_ranks(
+        "rate",
+        "an even number of ranks",
+        ranks,
+        ranks >= 2 && ranks % 2 == 0,
+    )?;
     let pairs = ranks / 2;
     let sender = mpi.rank() < pairs;
     let peer = if sender {

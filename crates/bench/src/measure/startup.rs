@@ -18,10 +18,8 @@ pub fn probe(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     if idle {
         mpi.barrier()?;
         std::thread::sleep(Duration::from_millis(200));
-        let status = std::fs::read_to_string("/proc/self/status").map_err(|cause| BenchError::Io {
-            what: "reading /proc/self/status".into(),
-            cause,
-        })?;
+        let status = std::fs::read_to_string("/proc/self/status")
+            .map_err(BenchError::io("reading /proc/self/status"))?;
         let field = |name: &str| {
             let line = status
                 .lines()
@@ -99,7 +97,7 @@ pub fn idle(launcher: &Path, ranks: usize) -> Result<Idle> {
 
 fn job(launcher: &Path, ranks: usize, mode: &str) -> Result<String> {
     let what = || format!("running {} -n {ranks}", launcher.display());
-    let exe = std::env::current_exe().map_err(|cause| BenchError::Io { what: what(), cause })?;
+    let exe = std::env::current_exe().map_err(BenchError::io(what()))?;
     let mut command = Command::new(launcher);
     command
         .arg("-n")
@@ -111,7 +109,7 @@ fn job(launcher: &Path, ranks: usize, mode: &str) -> Result<String> {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|cause| BenchError::Io { what: what(), cause })?;
+        .map_err(BenchError::io(what()))?;
     if !output.status.success() {
         let cause = std::io::Error::other(format!("{}", output.status));
         return Err(BenchError::Io { what: what(), cause });

@@ -78,8 +78,8 @@ impl<F: Fabric> Postboxes<F> {
             }
         }
         let count = |index: usize, counted: &mut Traffic, postboxes: Counter, bytes: Counter| {
-            let (peer, counted) = (Peer(index as u32), std::mem::take(counted));
             if counted.postboxes > 0 {
+                let (peer, counted) = (Peer(index as u32), std::mem::take(counted));
                 self.fabric.count(peer, postboxes, counted.postboxes);
                 self.fabric.count(peer, bytes, counted.bytes);
             }

@@ -2,7 +2,9 @@
 //! fabric's has and no more; everything but the memory is the real code.
 #![cfg(loom)]
 
+#[macro_use]
 mod memory;
+
 mod postboxes;
 mod records;
 mod rendezvous_slots;

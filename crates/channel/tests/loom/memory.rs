@@ -1,7 +1,7 @@
 //! Memory that both processes reach, of which models use words and lines only, with the orders that [`LocalMemory`], its lines and
-//! [`Remote`] promise and no more: a line's first word is written last and read first.
+//! [`Remote`](farpost_fabric::Remote) promise and no more: a line's first word is written last and read first.
 
-use farpost_fabric::{FabricError, Line, LocalMemory, PlainLines, Remote};
+use farpost_fabric::{FabricError, Line, LocalMemory, PlainLines};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,25 +53,34 @@ impl LocalMemory for Words {
     }
 }
 
-impl Remote for Words {
-    fn len(&self) -> usize {
-        self.bytes()
-    }
-    fn put(&self, _: usize, _: &[u8]) -> Result<(), FabricError> {
-        unreachable!("words and lines are used")
-    }
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        self.store(offset, value);
-        Ok(())
-    }
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.store_line(offset, line);
-        Ok(())
-    }
-    fn get(&self, _: usize, _: &mut [u8]) -> Result<(), FabricError> {
-        unreachable!("words and lines are used")
-    }
-    fn fence(&self) -> Result<(), FabricError> {
-        Ok(())
-    }
+/// What is local memory to both processes is each other's as well.
+macro_rules! remote {
+    ($memory:ty) => {
+        impl farpost_fabric::Remote for $memory {
+            fn len(&self) -> usize {
+                LocalMemory::len(self)
+            }
+            fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
+                self.write(offset, from);
+                Ok(())
+            }
+            fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
+                self.store(offset, value);
+                Ok(())
+            }
+            fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
+                self.store_line(offset, line);
+                Ok(())
+            }
+            fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
+                self.read(offset, to);
+                Ok(())
+            }
+            fn fence(&self) -> Result<(), FabricError> {
+                Ok(())
+            }
+        }
+    };
 }
+
+remote!(Words);

@@ -6,7 +6,7 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Distance, ErrorStatus, Fabric,
     FabricError, Fault, Interrupt, Line, LocalMemory, Moment, PacketQueue, Peer, Permission, PlainLines,
-    Port, Priority, Remote, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake,
+    Port, Priority, RemoteMemory, SegmentId, Ticket, Time, Topology, TrySend, Wake,
 };
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -95,30 +95,7 @@ impl LocalMemory for Memory {
     }
 }
 
-impl Remote for Memory {
-    fn len(&self) -> usize {
-        self.0.len
-    }
-    fn put(&self, offset: usize, from: &[u8]) -> Result<(), FabricError> {
-        self.write(offset, from);
-        Ok(())
-    }
-    fn put_word(&self, offset: usize, value: u64) -> Result<(), FabricError> {
-        self.store(offset, value);
-        Ok(())
-    }
-    fn put_line(&self, offset: usize, line: &Line) -> Result<(), FabricError> {
-        self.store_line(offset, line);
-        Ok(())
-    }
-    fn get(&self, offset: usize, to: &mut [u8]) -> Result<(), FabricError> {
-        self.read(offset, to);
-        Ok(())
-    }
-    fn fence(&self) -> Result<(), FabricError> {
-        Ok(())
-    }
-}
+remote!(Memory);
 
 /// What both ends share besides memory; used while the connection is made, before there are two threads.
 #[derive(Default)]

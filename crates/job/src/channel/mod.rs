@@ -13,8 +13,9 @@ pub(crate) mod port;
 pub(crate) mod text;
 pub(crate) mod wire;
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::hosts::HostMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a launcher told a process about its job, and the way to ask for more.
 pub(crate) struct Launched {
@@ -53,4 +54,9 @@ pub(crate) fn broken(speaks: &'static str, what: impl Into<String>) -> JobError 
         speaks,
         what: what.into(),
     }
+}
+
+/// A channel that several threads may come to at once.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,17 +5,20 @@
 use super::text::Texts;
 use super::wire::Wire;
 use super::{Launched, broken};
-use crate::JobError;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 
 const SPEAKS: &str = "PMI-1";
 
+/// Names and values.
+pub(super) type Words<'a> = Vec<(&'a str, &'a str)>;
+
 /// A reply, split into its words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply<'a> {
     cmd: &'a str,
-    words: Vec<(&'a str, &'a str)>,
+    words: Words<'a>,
 }
 
 impl<'a> Reply<'a> {
@@ -48,9 +51,9 @@ pub(super) fn words<'a>(
     text: &'a str,
     separator: char,
     message: &str,
-) -> Result<(&'a str, Vec<(&'a str, &'a str)>), JobError> {
+) -> Result<(&'a str, Words<'a>), JobError> {
     let bad = |why: &str| broken!(speaks, "sent '{}': {why}", clip(text));
-    let mut words: Vec<(&str, &str)> = Vec::new();
+    let mut words = Words::new();
     for word in text.split(separator).filter(|w| !w.is_empty()) {
         match word.split_once('=') {
             Some((name, value)) if !name.is_empty() => {

@@ -3,12 +3,12 @@
 //! `name=value;` words, the first of which is `cmd=`. What a server sends is input: frames are bounded, words are
 //! checked, and a reply to something else is an error.
 
-use super::pmi1::{Reply as Line, words};
+use super::pmi1::{Reply as Line, Words, words};
 use super::text::Texts;
 use super::wire::{LINE_MAX, Wire};
 use super::{Launched, broken};
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 
@@ -21,7 +21,7 @@ const VALUE_MAX: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 struct Reply<'a> {
     cmd: &'a str,
-    words: Vec<(&'a str, &'a str)>,
+    words: Words<'a>,
 }
 
 impl<'a> Reply<'a> {

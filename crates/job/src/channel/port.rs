@@ -7,8 +7,8 @@
 use super::broken;
 use super::pmi1::Reply;
 use super::wire::Wire;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -28,11 +28,7 @@ pub(crate) fn connect(
     port: &str,
     limit: Duration,
 ) -> Result<(Wire, u32, u32), JobError> {
-    let refuse = |name, value: &str, allowed: String| JobError::Variable {
-        name,
-        value: value.into(),
-        allowed,
-    };
+    let refuse = |name, value: &str, allowed: String| JobError::variable(name, value, allowed);
     let number = port.rsplit_once(':').map(|(_, number)| number.parse::<u16>());
     if !matches!(number, Some(Ok(1..))) || port.starts_with(':') {
         return Err(refuse(PORT, port, "must be host:port of a PMI server".into()));

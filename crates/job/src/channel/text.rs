@@ -5,7 +5,7 @@
 //! `CHARACTERS:first piece`, `fp-RANK-KEY.1` and so on the others.
 
 use super::Channel;
-use crate::JobError;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::kvs::VALUE_MAX;
 

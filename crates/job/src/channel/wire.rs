@@ -1,8 +1,8 @@
 //! The descriptor on which a launcher serves PMI: bounded lines and frames, each awaited until a deadline.
 
 use super::broken;
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;

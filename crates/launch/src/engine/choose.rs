@@ -1,6 +1,6 @@
 //! Which launcher starts a job.
 
-use super::{Engine, EngineKind};
+use super::job::{Engine, EngineKind};
 use crate::hosts;
 use crate::options::Options;
 use crate::refusal::Refusal;

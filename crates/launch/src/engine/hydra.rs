@@ -1,6 +1,6 @@
 //! A job in the words of MPICH's `mpiexec.hydra`.
 
-use super::{Command, Engine, EngineKind, Job};
+use super::job::{Command, Engine, EngineKind, Job};
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
 use crate::refusal::Refusal;

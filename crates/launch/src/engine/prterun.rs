@@ -1,6 +1,6 @@
 //! A job in the words of PRRTE's `prterun`.
 
-use super::{Command, Engine, EngineKind, Job, Part};
+use super::job::{Command, Engine, EngineKind, Job, Part};
 use crate::cores::{Bind, Map};
 use crate::options::{Files, Stdin};
 use std::ffi::{OsStr, OsString};

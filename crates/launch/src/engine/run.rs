@@ -1,7 +1,8 @@
 //! Running another launcher: it is watched like a rank of a job of one, so that signals, time limits and deaths on either side
 //! end everything.
 
-use super::{Agents, Command, Engine, EngineKind, Job, hydra, prterun, srun};
+use super::job::{Agents, Command, Engine, EngineKind, Job};
+use super::{hydra, prterun, srun};
 use crate::environment::c_pair;
 use crate::options::{Options, Stdin};
 use crate::plan::{PlannedJob, PreparedApp};

@@ -1,6 +1,6 @@
 //! A job in the words of Slurm's `srun`, inside an allocation.
 
-use super::{Command, Engine, EngineKind, Job, Part};
+use super::job::{Command, Engine, EngineKind, Job, Part};
 use crate::cores::Bind;
 use crate::options::{Files, Stdin};
 use crate::refusal::Refusal;

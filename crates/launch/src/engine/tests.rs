@@ -1,7 +1,11 @@
 //! Jobs in each launcher's words, and which launcher is chosen.
 
+use super::job::*;
 use super::*;
+use crate::options::{App, Options};
 use crate::parser::{Request, parse};
+use crate::refusal::Refusal;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 fn options(line: &str) -> Options {

@@ -2,7 +2,7 @@
 //! library that has the functions. Names, layouts and numbers are those of the headers; a test compares them with headers that
 //! are installed.
 
-use crate::JobError;
+use crate::error::JobError;
 use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use libloading::os::unix::{Library as Object, RTLD_GLOBAL, RTLD_NOW};
@@ -151,10 +151,8 @@ impl Library {
     /// Find and load the library.
     pub fn load(env: &impl Fn(&str) -> Option<String>) -> Result<Library, JobError> {
         if let Some(path) = env(PMIX_LIBRARY) {
-            return Self::open(Path::new(&path)).map_err(|why| JobError::Variable {
-                name: PMIX_LIBRARY,
-                value: path,
-                allowed: format!("must be a usable {SONAME}: {why}"),
+            return Self::open(Path::new(&path)).map_err(|why| {
+                JobError::variable(PMIX_LIBRARY, path, format!("must be a usable {SONAME}: {why}"))
             });
         }
         let mut tried = Vec::new();

@@ -4,7 +4,7 @@
 
 use super::abi::{self, ByteObject, Data, Info, Library, OpCallback, Proc, Value, ValueCallback};
 use super::join_by;
-use crate::JobError;
+use crate::error::JobError;
 use core::ffi::{c_char, c_int, c_void};
 use std::collections::VecDeque;
 use std::sync::Mutex;

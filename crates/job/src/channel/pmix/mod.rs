@@ -8,8 +8,8 @@ pub(crate) mod fuzzing;
 pub use abi::PMIX_LIBRARY;
 
 use super::{Channel, Launched, broken};
-use crate::JobError;
 use crate::deadline::Step;
+use crate::error::JobError;
 use crate::error::clip;
 use crate::hosts::HostMap;
 use crate::kvs::VALUE_MAX;
@@ -122,29 +122,23 @@ struct Pmix {
 /// Join the job that the environment's PMIx variables tell of.
 pub(crate) fn join(env: &impl Fn(&str) -> Option<String>, limit: Duration) -> Result<Launched, JobError> {
     let variable = |name| -> Result<String, JobError> {
-        env(name).ok_or_else(|| JobError::Variable {
-            name,
-            value: String::new(),
-            allowed: "must be set, as PMIx launchers do".into(),
-        })
+        env(name).ok_or_else(|| JobError::variable(name, String::new(), "must be set, as PMIx launchers do"))
     };
     let text = variable("PMIX_RANK")?;
-    let rank: u32 = text
-        .parse()
-        .ok()
-        .filter(|r| *r < MAX_RANKS)
-        .ok_or_else(|| JobError::Variable {
-            name: "PMIX_RANK",
-            value: text.clone(),
-            allowed: format!("must be a rank, 0 to {}", MAX_RANKS - 1),
-        })?;
+    let rank: u32 = text.parse().ok().filter(|r| *r < MAX_RANKS).ok_or_else(|| {
+        JobError::variable(
+            "PMIX_RANK",
+            text.clone(),
+            format!("must be a rank, 0 to {}", MAX_RANKS - 1),
+        )
+    })?;
     let namespace = variable("PMIX_NAMESPACE")?;
     if namespace.is_empty() || namespace.len() >= abi::NSPACE_LEN {
-        return Err(JobError::Variable {
-            name: "PMIX_NAMESPACE",
-            value: clip(&namespace),
-            allowed: format!("must have 1 to {} characters", abi::NSPACE_LEN - 1),
-        });
+        return Err(JobError::variable(
+            "PMIX_NAMESPACE",
+            clip(&namespace),
+            format!("must have 1 to {} characters", abi::NSPACE_LEN - 1),
+        ));
     }
     join_by(Library::load(env)?, rank, &namespace, limit)
 }
