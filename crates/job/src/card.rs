@@ -211,7 +211,7 @@ mod tests {
         for pass in [
             Pass::No,
             Pass::Given(secret::fingerprint(&[3; 32])),
-            Pass::Here(secret::draw().unwrap()),
+            Pass::Here(secret::draw("secret").unwrap()),
         ] {
             let card = card(pass);
             assert_eq!(Card::read(0, &card.write()).unwrap(), card);

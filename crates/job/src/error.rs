@@ -118,20 +118,20 @@ pub enum JobError {
 }
 
 impl JobError {
+    /// As [`system`](Self::system), of what the system will say.
+    pub(crate) fn of<E: Into<std::io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        |source| JobError::system(what, source)
+    }
+
     /// The variable `name` must not have this value: what is allowed.
     pub(crate) fn variable(name: &'static str, value: impl Into<String>, allowed: impl Into<String>) -> Self {
         let (value, allowed) = (value.into(), allowed.into());
         JobError::Variable { name, value, allowed }
     }
 
-    /// The last system error, with what was attempted.
-    pub(crate) fn last(what: impl Into<String>) -> Self {
-        JobError::system(what, std::io::Error::last_os_error())
-    }
-
     /// What the system said while `what` was attempted.
-    pub(crate) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
-        let what = what.into();
+    pub(crate) fn system(what: impl Into<String>, source: impl Into<std::io::Error>) -> Self {
+        let (what, source) = (what.into(), source.into());
         JobError::System { what, source }
     }
 }

@@ -61,6 +61,7 @@ pub use job::{HostMemory, Job, Origin, exit_status};
 pub use leaving::abandon;
 pub use memory::{JobMemory, NewJob, Placement, RankState, WakeUp};
 pub use opening::Opening;
+pub use peer_fd::close_on_exec;
 pub use roles::Roles;
 pub use secret::{SECRET_FD, SECRET_FILE, Secret};
 pub use system::{allowed_cores, host_name};

@@ -11,14 +11,16 @@
 
 use crate::error::JobError;
 use crate::memory::JobMemory;
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::process::{getpgrp, getpid};
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Both ends, as the launcher's processes hold them until they end.
 pub struct Lifeline {
-    read: OwnedFd,
-    _write: OwnedFd,
+    read: PipeReader,
+    _write: PipeWriter,
 }
 
 impl Lifeline {
@@ -27,17 +29,9 @@ impl Lifeline {
     /// # Errors
     /// No descriptors are left.
     pub fn of(memory: &JobMemory) -> Result<Self, JobError> {
-        let mut ends = [0; 2];
-        // SAFETY: the kernel writes two descriptor numbers.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-            return Err(JobError::last("making the job's lifeline"));
-        }
-        // SAFETY: two descriptors that the kernel just made, owned by nobody else.
-        let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        let file = read.try_clone().map(std::fs::File::from);
-        let about = file.and_then(|file| file.metadata());
-        let about = about.map_err(|source| JobError::system("looking at the job's lifeline", source))?;
-        memory.set_lifeline(read.as_raw_fd(), about.ino());
+        let (read, write) = std::io::pipe().map_err(JobError::of("making the job's lifeline"))?;
+        let about = fstat(&read).map_err(JobError::of("looking at the job's lifeline"))?;
+        memory.set_lifeline(read.as_raw_fd(), about.st_ino);
         Ok(Self { read, _write: write })
     }
 
@@ -51,18 +45,14 @@ fn path(process: &str, fd: RawFd) -> CString {
     CString::new(format!("/proc/{process}/fd/{fd}")).unwrap_or_default()
 }
 
-fn open(path: &CStr, flags: libc::c_int) -> RawFd {
-    // SAFETY: a C string and integers.
-    unsafe {
-        libc::open(
-            path.as_ptr(),
-            libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | flags,
-        )
-    }
+fn open(path: &CStr) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).ok()
 }
 
 /// What happens to the file of `fd` kills `owner`: a process, or a group (negative).
-fn bind(fd: RawFd, owner: libc::pid_t) {
+fn bind(fd: &OwnedFd, owner: i32) {
+    let fd = fd.as_raw_fd();
     // SAFETY: integers; a kernel that refuses leaves the descriptor as it was.
     unsafe {
         if libc::fcntl(fd, libc::F_SETOWN, owner) == 0 && libc::fcntl(fd, F_SETSIG, libc::SIGKILL) == 0 {
@@ -72,14 +62,11 @@ fn bind(fd: RawFd, owner: libc::pid_t) {
 }
 
 /// In a child of the launcher's before it becomes a rank: the process and all that stays in its group are killed when the pipe
-/// at `path` has no writer any more. The descriptor, which has to stay open; negative: it cannot be done. System calls only.
-pub fn arm(path: &CStr) -> RawFd {
-    let fd = open(path, 0);
-    if fd >= 0 {
-        // SAFETY: no arguments, cannot fail.
-        bind(fd, -unsafe { libc::getpgrp() });
-    }
-    fd
+/// at `path` has no writer any more. The descriptor, which has to stay open, also beyond exec; `None`: it cannot be done. System calls only.
+pub fn arm(path: &CStr) -> Option<OwnedFd> {
+    let fd = open(path)?;
+    bind(&fd, -getpgrp().as_raw_nonzero().get());
+    Some(fd)
 }
 
 /// Linux's, of fcntl(2).
@@ -96,18 +83,12 @@ impl JobMemory {
 /// in. To be kept; `None`: it cannot be done.
 fn hold(memory: &JobMemory) -> Option<OwnedFd> {
     let (fd, inode) = memory.lifeline()?;
-    let opened = open(&path(&memory.launcher().to_string(), fd), libc::O_CLOEXEC);
-    if opened < 0 {
-        return None;
-    }
-    // SAFETY: opened just now, and nobody else's.
-    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
+    let opened = open(&path(&memory.launcher().to_string(), fd))?;
     // The launcher's number may be another process's by now.
-    let about = std::fs::File::from(opened.try_clone().ok()?).metadata().ok()?;
-    if !about.file_type().is_fifo() || about.ino() != inode {
+    let about = fstat(&opened).ok()?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::Fifo || about.st_ino != inode {
         return None;
     }
-    // SAFETY: no arguments, cannot fail.
-    bind(opened.as_raw_fd(), unsafe { libc::getpid() });
+    bind(&opened, getpid().as_raw_nonzero().get());
     Some(opened)
 }

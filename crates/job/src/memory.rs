@@ -7,7 +7,10 @@ use crate::layout::{self, HEADER_LEN, Layout, MAGIC, VERSION, header, rank};
 use crate::map::Map;
 use crate::secret::{self, Secret};
 use crate::{futex, meet};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -73,43 +76,26 @@ pub struct JobMemory {
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
-fn random() -> Result<Nonce, JobError> {
-    let mut nonce: Nonce = [0; 2];
-    // SAFETY: the kernel writes at most 16 bytes into the 16 bytes given.
-    let got = unsafe { libc::getrandom(nonce.as_mut_ptr().cast(), 16, 0) };
-    if got == 16 {
-        Ok(nonce)
-    } else {
-        Err(JobError::last("drawing the job's nonce"))
-    }
-}
-
 fn memfd(total: usize) -> Result<OwnedFd, JobError> {
-    /// `MFD_NOEXEC_SEAL`: the memory can never be executed (Linux 6.3; older kernels refuse the flag).
-    const NOEXEC_SEAL: libc::c_uint = 8;
-    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a C string; the call has no other effect than a new descriptor.
-    let mut raw = unsafe { libc::memfd_create(c"farpost-job".as_ptr(), base | NOEXEC_SEAL) };
-    if raw < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
-        // SAFETY: as above.
-        raw = unsafe { libc::memfd_create(c"farpost-job".as_ptr(), base) };
-    }
-    if raw < 0 {
-        return Err(JobError::last("creating the job memory"));
-    }
-    // SAFETY: a descriptor the kernel just returned, owned by nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-    // SAFETY: plain system calls on a descriptor we own.
-    if unsafe { libc::ftruncate(raw, total as libc::off_t) } != 0 {
-        return Err(JobError::last(format!("sizing the job memory to {total} bytes")));
-    }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: as above.
-    if unsafe { libc::fcntl(raw, libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(JobError::last("sealing the job memory"));
-    }
+    let create = |more| {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | more;
+        rustix::fs::memfd_create(c"farpost-job", flags)
+    };
+    // The memory can never be executed (Linux 6.3; older kernels refuse the flag).
+    let fd = match create(MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => create(MemfdFlags::empty()),
+        made => made,
+    };
+    let fd = fd.map_err(JobError::of("creating the job memory"))?;
+    rustix::fs::ftruncate(&fd, total as u64)
+        .map_err(JobError::of(format!("sizing the job memory to {total} bytes")))?;
+    rustix::fs::fcntl_add_seals(&fd, FIXED_SIZE | SealFlags::SEAL)
+        .map_err(JobError::of("sealing the job memory"))?;
     Ok(fd)
 }
+
+/// Seals that keep the file as long as it is.
+const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// Fowler-Noll-Vo over the fixed part of the header: finds damage, not malice.
 fn checksum(map: &Map) -> u64 {
@@ -165,14 +151,12 @@ impl JobMemory {
         })?;
         let fd = memfd(layout.total)?;
         let map = Map::new(fd.as_fd(), layout.region)?;
-        let nonce = random()?;
-        // SAFETY: no arguments, cannot fail.
-        let uid = unsafe { libc::geteuid() };
+        let nonce = [secret::draw("nonce")?, secret::draw("nonce")?].map(u64::from_ne_bytes);
         let u32s = [
             (header::VERSION, VERSION),
             (header::HEADER_LEN, HEADER_LEN as u32),
             (header::SIZE, job.size),
-            (header::UID, uid),
+            (header::UID, geteuid().as_raw()),
             (header::LAUNCHER, job.launcher),
             (header::ALLOWED_CORES, job.allowed_cores.max(1)),
             (header::BOUND, job.bound.into()),
@@ -193,7 +177,7 @@ impl JobMemory {
             (header::MAGIC, MAGIC),
         ];
         u64s.iter().for_each(|(at, v)| map.u64(*at).store(*v, Relaxed));
-        map.write(header::SECRET, &secret::draw()?);
+        map.write(header::SECRET, &secret::draw::<32>("secret")?);
         map.u64(header::CHECKSUM).store(checksum(&map), Release);
         Ok(Self::of(fd, map, layout))
     }
@@ -201,26 +185,15 @@ impl JobMemory {
     /// Open a job memory another process made. Checks the file (owner, length, seals) before mapping it,
     /// then every field of the header, then the `nonce` if one is expected.
     pub(crate) fn open(fd: OwnedFd, nonce: Option<Nonce>) -> Result<JobMemory, JobError> {
-        // SAFETY: stat is plain data, all zeroes is a value of it; the kernel fills it in.
-        let stat = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            if libc::fstat(fd.as_raw_fd(), &mut stat) != 0 {
-                return Err(JobError::last("looking at the job memory"));
-            }
-            stat
-        };
-        // SAFETY: no arguments, cannot fail.
-        let uid = unsafe { libc::geteuid() };
+        let stat = rustix::fs::fstat(&fd).map_err(JobError::of("looking at the job memory"))?;
+        let uid = geteuid().as_raw();
         if stat.st_uid != uid {
             return Err(JobError::Memory(format!(
                 "it belongs to user {}, this is user {uid}",
                 stat.st_uid
             )));
         }
-        // SAFETY: asks for the seals of a descriptor we own.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        let needed = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        if seals < 0 || seals & needed != needed {
+        if !rustix::fs::fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(FIXED_SIZE)) {
             return Err(JobError::Memory("it is not a memory file of fixed size".into()));
         }
         let len = usize::try_from(stat.st_size).unwrap_or(0);
@@ -248,11 +221,8 @@ impl JobMemory {
     /// Move the descriptor to a number of at least `min`, out of the way of scripts that pick small ones.
     /// Where the limit on open files forbids it, the number stays.
     pub fn move_fd_above(&mut self, min: i32) {
-        // SAFETY: duplicates a descriptor we own; the result, if any, is owned by nobody else.
-        let raw = unsafe { libc::fcntl(self.fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, min) };
-        if raw >= 0 {
-            // SAFETY: as above.
-            self.fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        if let Ok(moved) = rustix::io::fcntl_dupfd_cloexec(&self.fd, min) {
+            self.fd = moved;
         }
     }
 
@@ -648,10 +618,7 @@ mod tests {
         assert!(JobMemory::open(pipe.into(), None).is_err());
         let null = std::fs::File::open("/dev/null").unwrap();
         assert!(JobMemory::open(null.into(), None).is_err());
-        // SAFETY: a fresh descriptor, owned below.
-        let raw = unsafe { libc::memfd_create(c"unsealed".as_ptr(), libc::MFD_CLOEXEC) };
-        // SAFETY: as above.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        let fd = rustix::fs::memfd_create(c"unsealed", MemfdFlags::CLOEXEC).unwrap();
         assert!(JobMemory::open(fd, None).is_err());
     }
 

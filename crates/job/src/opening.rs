@@ -243,8 +243,7 @@ impl Opening {
                             kvs::put(&memory, rank, &key, &value)?;
                         }
                     }
-                    // SAFETY: no arguments, cannot fail.
-                    allow_attach(unsafe { libc::getppid() } as u32);
+                    allow_attach(std::os::unix::process::parent_id());
                     stdio::buffer_by_line();
                     let universe = launched.universe.saturating_sub(services).max(1);
                     let channel = Some(Mutex::new(launched.channel));
@@ -432,8 +431,7 @@ fn pmi(
             format!("PMI_SIZE={size} has no such rank"),
         ));
     }
-    // SAFETY: asks about a descriptor number; any number may be asked about.
-    if raw <= 2 || unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+    if raw <= 2 || !peer_fd::close_on_exec(raw) {
         return if size == 1 {
             alone()
         } else {
@@ -545,17 +543,14 @@ fn launcher_memory(env: &impl Fn(&str) -> Option<String>, fd: &str) -> Result<(J
 /// Open the memory the launcher left at descriptor `raw`, and make that descriptor ours. A descriptor that
 /// turns out to be something else is left alone.
 fn open_inherited(raw: i32, nonce: Option<[u64; 2]>) -> Result<JobMemory, JobError> {
-    // SAFETY: duplicates a descriptor number; any number may be tried.
-    let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, raw.max(3)) };
-    if copy < 0 {
-        return Err(JobError::variable(
+    let copy = peer_fd::inherited(raw, raw.max(3)).ok_or_else(|| {
+        JobError::variable(
             JOB_FD,
             raw.to_string(),
             "no such descriptor is open; something between mpiexec and the program closed it",
-        ));
-    }
-    // SAFETY: the kernel just returned it, nobody else owns it.
-    let memory = JobMemory::open(unsafe { OwnedFd::from_raw_fd(copy) }, nonce)?;
+        )
+    })?;
+    let memory = JobMemory::open(copy, nonce)?;
     // Programs this rank starts are not this rank.
     // SAFETY: it is the job memory the launcher left open for us to own; nothing else here knows it.
     drop(unsafe { OwnedFd::from_raw_fd(raw) });

@@ -1,8 +1,25 @@
-//! Getting at a descriptor of another process of the same user.
+//! Getting at descriptors of another process of the same user, and at those that it left open for this one.
 
 use crate::error::JobError;
-use std::fs::{File, OpenOptions};
-use std::os::fd::{FromRawFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::fs::OpenOptions;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+
+/// A copy of what was left open under this number, if anything was; the copy's number is at least `min`.
+pub(crate) fn inherited(raw: RawFd, min: RawFd) -> Option<OwnedFd> {
+    if raw < 0 {
+        return None;
+    }
+    // SAFETY: the number goes no further than the kernel, which tells whether anything is open under it.
+    let left = unsafe { BorrowedFd::borrow_raw(raw) };
+    rustix::io::fcntl_dupfd_cloexec(left, min).ok()
+}
+
+/// Do not let programs started later inherit what is open under this number. `false`: nothing is.
+pub fn close_on_exec(raw: RawFd) -> bool {
+    // SAFETY: takes integers; any number may be asked about.
+    unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) >= 0 }
+}
 
 /// Open what process `pid` has open as `fd`. The caller checks what it got: the process may be another by now.
 pub(crate) fn open(pid: u32, fd: u32) -> Result<OwnedFd, JobError> {
@@ -15,22 +32,6 @@ pub(crate) fn open(pid: u32, fd: u32) -> Result<OwnedFd, JobError> {
 
 /// The same without /proc, where ptrace rules allow it.
 fn duplicate(pid: u32, fd: u32) -> Option<OwnedFd> {
-    // SAFETY: takes two integers, returns a new descriptor or an error.
-    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if process < 0 {
-        return None;
-    }
-    // SAFETY: the kernel just returned it; closed when dropped.
-    let process = unsafe { File::from_raw_fd(process as i32) };
-    // SAFETY: three integers; returns a new descriptor or an error.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_getfd,
-            std::os::fd::AsRawFd::as_raw_fd(&process),
-            fd,
-            0,
-        )
-    };
-    // SAFETY: as above.
-    (got >= 0).then(|| unsafe { OwnedFd::from_raw_fd(got as i32) })
+    let process = pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?;
+    pidfd_getfd(process, fd as RawFd, PidfdGetfdFlags::empty()).ok()
 }

@@ -3,10 +3,12 @@
 //! command line, never in the environment.
 
 use crate::error::JobError;
+use crate::peer_fd;
+use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 /// Variable: an inherited descriptor (a memory file or a pipe would do) from whose beginning the secret is read.
 pub const SECRET_FD: &str = "FARPOST_SECRET_FD";
@@ -16,16 +18,13 @@ pub const SECRET_FILE: &str = "FARPOST_SECRET_FILE";
 /// The job's secret.
 pub type Secret = [u8; 32];
 
-/// Draw a new one.
-pub(crate) fn draw() -> Result<Secret, JobError> {
-    let mut secret: Secret = [0; 32];
-    // SAFETY: the kernel writes at most 32 bytes into the 32 bytes given.
-    let got = unsafe { libc::getrandom(secret.as_mut_ptr().cast(), secret.len(), 0) };
-    if got == secret.len() as isize {
-        Ok(secret)
-    } else {
-        Err(JobError::last("drawing the job's secret"))
-    }
+/// Draw random bytes, at most 256: so many come whole or not at all.
+pub(crate) fn draw<const N: usize>(what: &str) -> Result<[u8; N], JobError> {
+    const { assert!(N <= 256) };
+    let mut bytes = [0; N];
+    getrandom(&mut bytes, GetRandomFlags::empty())
+        .map_err(JobError::of(format!("drawing the job's {what}")))?;
+    Ok(bytes)
 }
 
 /// What may be told of a secret to find out whether two processes have the same one: it does not lead back to the secret,
@@ -45,18 +44,12 @@ pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secr
         let raw: i32 = text
             .parse()
             .map_err(|_| refuse(SECRET_FD, &text, "must be the number of a descriptor".into()))?;
-        // SAFETY: duplicates a descriptor number; any number may be tried.
-        let copy = unsafe { libc::fcntl(raw, libc::F_DUPFD_CLOEXEC, 3) };
-        if copy < 0 {
-            return Err(refuse(SECRET_FD, &text, "no such descriptor is open".into()));
-        }
-        // SAFETY: the kernel just returned it, nobody else owns it.
-        let file = unsafe { File::from_raw_fd(copy) };
+        let file = peer_fd::inherited(raw, 3)
+            .ok_or_else(|| refuse(SECRET_FD, &text, "no such descriptor is open".into()))?;
         let mut bytes = [0u8; 65];
         // Not read(): the position in the file belongs to all who inherited it.
-        // SAFETY: the kernel writes at most 65 bytes into the 65 bytes given.
-        let got = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        return parse(&bytes[..usize::try_from(got).unwrap_or(0)])
+        let got = File::from(file).read_at(&mut bytes, 0).unwrap_or(0);
+        return parse(&bytes[..got])
             .map(Some)
             .ok_or_else(|| refuse(SECRET_FD, &text, HOLDS.into()));
     }
@@ -71,8 +64,7 @@ pub(crate) fn given(env: &impl Fn(&str) -> Option<String>) -> Result<Option<Secr
     let about = file
         .metadata()
         .map_err(|e| refuse(SECRET_FILE, &path, format!("cannot be looked at: {e}")))?;
-    // SAFETY: no arguments, cannot fail.
-    let uid = unsafe { libc::geteuid() };
+    let uid = geteuid().as_raw();
     if !about.is_file() || about.uid() != uid || about.mode() & 0o077 != 0 {
         let why = format!("must be a file of user {uid} that nobody else may read (mode 0600)");
         return Err(refuse(SECRET_FILE, &path, why));
@@ -112,6 +104,7 @@ pub(crate) fn hex(secret: &Secret) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::PermissionsExt;
 
     fn from(name: &'static str, value: String) -> Result<Option<Secret>, JobError> {
@@ -122,7 +115,7 @@ mod tests {
     fn a_file_must_be_private_and_whole() {
         let path = std::env::temp_dir().join(format!("farpost-secret-{}", std::process::id()));
         let text = path.to_str().unwrap().to_owned();
-        let secret = draw().unwrap();
+        let secret = draw("secret").unwrap();
         let mode = |m| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(m)).unwrap();
         for content in [
             secret.to_vec(),

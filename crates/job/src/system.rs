@@ -1,5 +1,7 @@
 //! What the system knows of this host and lets this process do.
 
+use rustix::process::{PTracer, Pid, set_ptracer};
+
 /// Cores this process may use: affinity mask and cgroup quota.
 pub fn allowed_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
@@ -8,9 +10,11 @@ pub fn allowed_cores() -> u32 {
 /// Let siblings read and write this process's memory where the Yama security module would forbid it: the
 /// launcher and all below it may.
 pub(crate) fn allow_attach(launcher: u32) {
-    if launcher != 0 && std::path::Path::new("/proc/sys/kernel/yama/ptrace_scope").exists() {
-        // SAFETY: takes integers; on failure cross-memory attach is simply not available.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(launcher), 0, 0, 0) };
+    if let Some(launcher) = Pid::from_raw(launcher as i32)
+        && std::path::Path::new("/proc/sys/kernel/yama/ptrace_scope").exists()
+    {
+        // On failure cross-memory attach is simply not available.
+        let _ = set_ptracer(PTracer::ProcessID(launcher));
     }
 }
 
@@ -22,9 +26,5 @@ pub(crate) fn online_cores() -> u32 {
 
 /// The name of this host.
 pub fn host_name() -> String {
-    let mut buffer = [0u8; 256];
-    // SAFETY: the kernel writes at most 255 bytes; the last stays zero.
-    unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), 255) };
-    let end = buffer.iter().position(|b| *b == 0).unwrap_or(0);
-    String::from_utf8_lossy(&buffer[..end]).into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

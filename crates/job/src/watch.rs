@@ -39,7 +39,8 @@ pub fn started_with(name: &str, value: &str) -> Vec<u32> {
     processes().filter(has).collect()
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// All processes that can be seen.
+pub fn processes() -> impl Iterator<Item = u32> {
     let table = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     table.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

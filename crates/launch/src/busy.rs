@@ -36,15 +36,9 @@ fn parse(line: &str) -> Option<Stat<'_>> {
 /// job of Farpost's that is bound counts for those it is bound to, running or not.
 pub fn load() -> BTreeMap<usize, f64> {
     let mut load: BTreeMap<usize, f64> = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return load;
-    };
     let own = [std::process::id(), std::os::unix::process::parent_id()];
     let (mut guards, mut others) = (BTreeSet::new(), Vec::new());
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else {
-            continue;
-        };
+    for pid in farpost_job::watch::processes() {
         let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
             continue;
         };

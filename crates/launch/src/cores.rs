@@ -1,6 +1,8 @@
 //! Which cores this job may use, and which of them each rank is bound to when binding is asked for. What is bound
 //! without being asked for is in [`domains`](crate::domains).
 
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::BTreeMap;
 
 /// What a rank is bound to.
@@ -159,17 +161,16 @@ pub fn allowed() -> Vec<usize> {
 
 /// Hardware threads that another process, or for 0 this one, may run on.
 pub fn allowed_to(pid: u32) -> Option<Vec<usize>> {
-    // SAFETY: a cpu_set_t of zeroes is a value of it; the kernel fills in at most its size.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(pid as i32, std::mem::size_of_val(&set), &mut set) != 0 {
-            return None;
-        }
-        set
-    };
-    // SAFETY: the index is below the number of bits in the set.
-    let cpus = (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) });
-    Some(cpus.collect())
+    let set = sched_getaffinity(Pid::from_raw(pid as i32)).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// The kernel's form of a list of processors; `None` for an empty one.
+pub fn cpu_set(cpus: &[usize]) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    let known = cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU);
+    known.for_each(|cpu| set.set(*cpu));
+    (!cpus.is_empty()).then_some(set)
 }
 
 /// Where the allowed hardware threads sit, from sysfs. What sysfs does not tell counts as one socket, one node,

@@ -1,32 +1,25 @@
 //! Ending every process below this one, however deep, and whatever group or session it is in. Works because this
 //! process adopts orphans: whoever is started below it stays below it.
 
-use crate::sys::{self, Waited};
+use farpost_job::watch::processes;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Processes below this one, from the process table.
-pub fn list() -> Vec<i32> {
+pub fn list() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    let Ok(table) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    for entry in table.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read(entry.path().join("stat")) else {
-            continue;
-        };
+    for pid in processes() {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
         if let Some(parent) = parent_in(&stat) {
-            children.entry(parent).or_default().push(pid);
+            children.entry(parent).or_default().push(pid as i32);
         }
     }
     let mut all = Vec::new();
     let mut next = vec![std::process::id() as i32];
     while let Some(pid) = next.pop() {
         let below = children.remove(&pid).unwrap_or_default();
-        all.extend(&below);
+        all.extend(below.iter().copied().filter_map(Pid::from_raw));
         next.extend(below);
     }
     all
@@ -46,17 +39,18 @@ pub fn kill_all() {
     let give_up = Instant::now() + Duration::from_secs(3);
     loop {
         loop {
-            match sys::wait_any() {
-                Waited::Child(..) => {}
-                Waited::NotYet => break,
-                Waited::None => return,
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                // There are no children.
+                Err(_) => return,
             }
         }
         if Instant::now() > give_up {
             return;
         }
         for pid in list() {
-            sys::kill(pid, libc::SIGKILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -76,7 +70,7 @@ mod tests {
     #[test]
     fn own_children_are_found() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        assert!(list().contains(&(child.id() as i32)));
+        assert!(list().contains(&Pid::from_child(&child)));
         child.kill().unwrap();
         child.wait().unwrap();
     }

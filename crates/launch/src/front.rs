@@ -5,10 +5,21 @@ use crate::guardian;
 use crate::options::{Options, Stdin};
 use crate::plan::{Plan, PlannedJob};
 use crate::refusal::Refusal;
-use crate::signals::{FORWARDED, KILL_NOW};
-use crate::{descendants, report, sys};
-use std::os::fd::{AsRawFd, OwnedFd};
+use crate::report::{End, signal_name};
+use crate::signals::{self, ENDING, FORWARDED, KILL_NOW};
+use crate::{descendants, spawn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, set_child_subreaper, wait};
+use rustix::stdio::stdin;
+use rustix::termios::tcgetpgrp;
+use std::io::{Error, IsTerminal};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+
+/// Time between two looks whether this process has come to the foreground.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
 /// Copies what comes in on standard input to pipes. Used at terminals, which only a process in the foreground
 /// may read, and to give every rank a copy.
@@ -41,15 +52,15 @@ pub fn launch(options: Options, job: PlannedJob) -> Result<i32, Refusal> {
         .map_err(|e| refusal!(system: "cannot make the pipes for standard input: {e}"))?;
     stdin.resize_with(size as usize, || None);
     // What was ignored when we were started (by nohup, or a shell's '&') stays so, for us and for the ranks.
-    let ours = [libc::SIGTTIN, libc::SIGTTOU];
-    let default_signals: Vec<i32> = FORWARDED
+    let ours = [Signal::TTIN, Signal::TTOU];
+    let default_signals: Vec<Signal> = FORWARDED
         .iter()
         .chain(&ours)
         .copied()
-        .filter(|s| !sys::is_ignored(*s))
-        .chain([libc::SIGPIPE])
+        .filter(|s| !signals::is_ignored(*s))
+        .chain([Signal::PIPE])
         .collect();
-    let mask = sys::block(&[]);
+    let mask = signals::block(libc::SIG_BLOCK, &[]);
     let plan = Plan {
         options,
         job,
@@ -63,7 +74,7 @@ pub fn launch(options: Options, job: PlannedJob) -> Result<i32, Refusal> {
 
 /// Who reads what: the pump, if one is needed, and each rank's reading end.
 fn inputs(stdin: Stdin, ranks: u32) -> std::io::Result<(Option<Pump>, Vec<Option<OwnedFd>>)> {
-    let terminal = sys::is_terminal(0);
+    let terminal = rustix::stdio::stdin().is_terminal();
     let mut readers: Vec<Option<OwnedFd>> = (0..ranks).map(|_| None).collect();
     let mut targets = Vec::new();
     for rank in 0..ranks {
@@ -73,8 +84,8 @@ fn inputs(stdin: Stdin, ranks: u32) -> std::io::Result<(Option<Pump>, Vec<Option
             Stdin::Nobody => false,
         };
         if wanted {
-            let (reader, writer) = sys::pipe()?;
-            sys::set_nonblocking(&writer)?;
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+            ioctl_fionbio(&writer, true)?;
             readers[rank as usize] = Some(reader);
             targets.push((writer, 0));
         }
@@ -97,9 +108,9 @@ impl Pump {
         let buffer = &self.buffer;
         self.targets.retain_mut(|(fd, done)| {
             while *done < buffer.len() {
-                match sys::write(fd.as_raw_fd(), &buffer[*done..]) {
+                match write(&*fd, &buffer[*done..]) {
                     Ok(n) => *done += n,
-                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(Errno::AGAIN) => break,
                     Err(_) => return false, // the rank has closed its input
                 }
             }
@@ -109,13 +120,13 @@ impl Pump {
 
     fn fill(&mut self) {
         self.buffer.resize(64 << 10, 0);
-        match sys::read(0, &mut self.buffer) {
+        match read(stdin(), &mut self.buffer) {
             Ok(n) if n > 0 => {
                 self.buffer.truncate(n);
                 self.targets.iter_mut().for_each(|t| t.1 = 0);
                 self.pass_on();
             }
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+            Err(Errno::AGAIN) => {
                 self.buffer.clear();
                 self.targets.iter_mut().for_each(|t| t.1 = 0);
             }
@@ -127,12 +138,13 @@ impl Pump {
 
 /// Run the job and return mpiexec's exit code.
 fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
-    sys::adopt_orphans();
-    let (control, commands) = sys::pipe().map_err(|e| refusal!(system: "cannot make a pipe: {e}"))?;
+    let _ = set_child_subreaper(Some(getpid()));
+    let (control, commands) = pipe_with(PipeFlags::CLOEXEC)
+        .map_err(|e| refusal!(system: "cannot make a pipe: {}", Error::from(e)))?;
     // Held by this process and its guardian alone, until they end.
     let lifeline = farpost_job::lifeline::Lifeline::of(&plan.memory);
     let lifeline = lifeline.map_err(|e| Refusal::system(e.to_string()))?;
-    let watched: Vec<i32> = plan
+    let mut handled: Vec<Signal> = plan
         .default_signals
         .iter()
         .copied()
@@ -141,29 +153,23 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
         .filter(|s| Some(*s) != plan.options.waits_signal)
         .chain(plan.options.waits_signal)
         .collect();
-    let mut handled = watched;
-    handled.push(libc::SIGCHLD);
-    sys::block(&handled);
-    let signals = sys::signal_fd(&handled).map_err(|e| refusal!(system: "cannot watch signals: {e}"))?;
+    handled.push(Signal::CHILD);
+    signals::block(libc::SIG_BLOCK, &handled);
+    let signals = signals::descriptor(&handled).map_err(|e| refusal!(system: "cannot watch signals: {e}"))?;
     // SAFETY: this program has no other threads that could hold a lock; the child runs the guardian and exits.
-    let guardian = match unsafe { libc::fork() } {
-        -1 => {
-            let why = std::io::Error::last_os_error();
-            return refuse!(system: "cannot start its guardian: {why}");
-        }
-        0 => {
-            drop((commands, signals, pump));
-            let code = guardian::run(&plan, &control, &lifeline);
-            std::process::exit(code);
-        }
-        pid => pid,
+    let guardian = unsafe { spawn::fork() };
+    let guardian = guardian.map_err(|e| refusal!(system: "cannot start its guardian: {e}"))?;
+    let Some(guardian) = guardian else {
+        drop((commands, signals, pump));
+        let code = guardian::run(&plan, &control, &lifeline);
+        std::process::exit(code);
     };
     drop(control);
     let (verbose, waits_signal) = (plan.options.verbose, plan.options.waits_signal);
     // Held until the end: ranks whose descriptor was closed on the way find the job memory here.
     let _memory = plan.memory;
     drop(plan.stdin);
-    sys::ignore(libc::SIGPIPE);
+    signals::ignore(Signal::PIPE);
     if verbose {
         eprintln!("mpiexec: process {} watches the ranks", guardian);
     }
@@ -171,30 +177,30 @@ fn run(plan: Plan, mut pump: Option<Pump>) -> Result<i32, Refusal> {
 }
 
 fn watch(
-    guardian: i32,
+    guardian: Pid,
     commands: &OwnedFd,
     signals: &OwnedFd,
     pump: &mut Option<Pump>,
-    waits_signal: Option<i32>,
+    waits_signal: Option<Signal>,
 ) -> i32 {
     let mut endings = 0;
     let mut kill_guardian_at: Option<Instant> = None;
     loop {
         let timeout = wait_for_something(signals, pump, kill_guardian_at);
-        while let Some(signal) = sys::next_signal(signals) {
-            let mut byte = signal as u8;
+        while let Some(signal) = signals::next(signals) {
+            let mut byte = signal.as_raw() as u8;
             if Some(signal) == waits_signal {
-                let _ = sys::write(commands.as_raw_fd(), &[byte]);
+                let _ = write(commands, &[byte]);
                 continue;
             }
             match signal {
-                libc::SIGCHLD => {
+                Signal::CHILD => {
                     if let Some(code) = guardian_ended(guardian) {
                         return code;
                     }
                     continue;
                 }
-                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                _ if ENDING.contains(&signal) => {
                     endings += 1;
                     if endings > 1 {
                         byte = KILL_NOW;
@@ -203,15 +209,15 @@ fn watch(
                 }
                 _ => {}
             }
-            let _ = sys::write(commands.as_raw_fd(), &[byte]);
-            if signal == libc::SIGTSTP {
+            let _ = write(commands, &[byte]);
+            if signal == Signal::TSTP {
                 // Stop as well, so that the shell takes over; SIGCONT will be forwarded.
-                sys::kill(std::process::id() as i32, libc::SIGSTOP);
+                let _ = kill_process(getpid(), Signal::STOP);
             }
         }
         if timeout && kill_guardian_at.is_some_and(|at| at <= Instant::now()) {
             // It is stuck, perhaps writing to somebody who does not read.
-            sys::kill(guardian, libc::SIGKILL);
+            let _ = kill_process(guardian, Signal::KILL);
             kill_guardian_at = None;
         }
     }
@@ -222,28 +228,28 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
     if pump.as_ref().is_some_and(|p| p.targets.is_empty()) {
         *pump = None;
     }
-    let mut fds = vec![sys::poll_fd(signals.as_raw_fd(), libc::POLLIN)];
-    let mut timeout = deadline.map_or(-1, |at| {
-        at.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
-    });
+    let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+    let mut timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
     let mut reading = false;
     if let Some(pump) = pump {
         if pump.wants_input() {
-            reading = !pump.terminal || sys::in_foreground(0);
+            reading = !pump.terminal || tcgetpgrp(stdin()) == Ok(getpgrp());
             if reading {
-                fds.push(sys::poll_fd(0, libc::POLLIN));
+                fds.push(PollFd::from_borrowed_fd(stdin(), PollFlags::IN));
             } else {
-                timeout = if timeout < 0 { 300 } else { timeout.min(300) };
+                timeout = Some(timeout.map_or(LOOK_AGAIN, |t| t.min(LOOK_AGAIN)));
             }
         } else {
             let behind = pump.targets.iter().filter(|t| t.1 < pump.buffer.len());
-            fds.extend(behind.map(|t| sys::poll_fd(t.0.as_raw_fd(), libc::POLLOUT)));
+            fds.extend(behind.map(|t| PollFd::new(&t.0, PollFlags::OUT)));
         }
         // Ranks that have closed their input show as errors without being asked for.
     }
-    sys::poll(&mut fds, timeout);
+    let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+    let _ = poll(&mut fds, timeout.as_ref());
+    let moves = fds[1..].iter().any(|f| !f.revents().is_empty());
     if let Some(pump) = pump
-        && fds[1..].iter().any(|f| f.revents != 0)
+        && moves
     {
         if reading {
             pump.fill();
@@ -255,24 +261,21 @@ fn wait_for_something(signals: &OwnedFd, pump: &mut Option<Pump>, deadline: Opti
 }
 
 /// Has the guardian ended? Then everything else has to, and this is mpiexec's exit code.
-fn guardian_ended(guardian: i32) -> Option<i32> {
+fn guardian_ended(guardian: Pid) -> Option<i32> {
     let mut code = None;
-    let mut take = |pid: i32, status: i32| {
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
         if pid == guardian {
-            code = Some(if libc::WIFSIGNALED(status) {
-                let signal = libc::WTERMSIG(status);
-                eprintln!(
-                    "mpiexec: its guardian process was killed by {}; ended all ranks",
-                    report::signal_name(signal)
-                );
-                128 + signal
-            } else {
-                libc::WEXITSTATUS(status)
+            code = Some(match End::of(status.as_raw()) {
+                End::Exit(code) => code,
+                End::Signal(signal) => {
+                    eprintln!(
+                        "mpiexec: its guardian process was killed by {}; ended all ranks",
+                        signal_name(signal)
+                    );
+                    128 + signal
+                }
             });
         }
-    };
-    while let sys::Waited::Child(pid, status) = sys::wait_any() {
-        take(pid, status);
     }
     if code.is_some() {
         descendants::kill_all();

@@ -7,13 +7,20 @@ use crate::plumbing::Plumbing;
 use crate::report::{End, Failure, judge, judge_engine};
 use crate::roll::Roll;
 use crate::spawn::{self, REPORT_LEN};
-use crate::sys::{self, Waited};
 use crate::widen::Widener;
 use crate::{descendants, signals};
 use farpost_job::RankState;
 use farpost_job::lifeline::Lifeline;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::{ioctl_fionbio, read};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setpgid, wait,
+};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// From asking the ranks to end to killing them.
@@ -24,6 +31,8 @@ const ENGINE_GRACE: Duration = Duration::from_secs(5);
 const IMPATIENCE: Duration = Duration::from_secs(1);
 /// Time between two looks whether ranks have joined a job of which others have ended outside.
 const LOOK_OUTSIDE: Duration = Duration::from_millis(100);
+/// Long enough to wait at once.
+const A_DAY: Duration = Duration::from_secs(86_400);
 /// mpiexec's exit code when `--timeout` ended the job.
 pub const TIMEOUT_CODE: i32 = 124;
 
@@ -35,7 +44,8 @@ const CHILDREN: u64 = 1;
 
 /// A rank's process or, after all ranks', a service's.
 pub(crate) struct Rank {
-    pub(crate) pid: i32,
+    /// `None`: it could not be started.
+    pub(crate) pid: Option<Pid>,
     pub(crate) end: Option<End>,
 }
 
@@ -43,7 +53,7 @@ pub(crate) struct Guardian<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) io: Plumbing,
     pub(crate) ranks: Vec<Rank>,
-    pub(crate) by_pid: HashMap<i32, u32>,
+    pub(crate) by_pid: HashMap<Pid, u32>,
     errors: OwnedFd,
     start_errors: HashMap<u32, (String, i32)>,
     pub(crate) first: Option<Failure>,
@@ -60,19 +70,19 @@ pub(crate) struct Guardian<'a> {
 /// Run the job; the result is mpiexec's exit code. `control` brings signals from the front process, and ends
 /// when that dies.
 pub fn run(plan: &Plan, control: &OwnedFd, lifeline: &Lifeline) -> i32 {
-    sys::set_name(NAME);
-    sys::adopt_orphans();
-    // SAFETY: takes integers. Out of the group that a shell or a terminal sends signals to.
-    unsafe { libc::setpgid(0, 0) };
+    let _ = rustix::thread::set_name(NAME);
+    let _ = set_child_subreaper(Some(getpid()));
+    // Out of the group that a shell or a terminal sends signals to.
+    let _ = setpgid(None, None);
     for signal in signals::FORWARDED
         .iter()
-        .chain(&[libc::SIGTTIN, libc::SIGTTOU, libc::SIGPIPE])
+        .chain(&[Signal::TTIN, Signal::TTOU, Signal::PIPE])
     {
-        if *signal != libc::SIGCONT {
-            sys::ignore(*signal);
+        if *signal != Signal::CONT {
+            signals::ignore(*signal);
         }
     }
-    sys::set_mask(&sys::signal_set(&[libc::SIGCHLD]));
+    signals::block(libc::SIG_SETMASK, &[Signal::CHILD]);
     match Guardian::new(plan, control) {
         Ok((mut guardian, errors, children)) => {
             let code = guardian.job(errors, control, &children, lifeline);
@@ -93,12 +103,13 @@ pub fn run(plan: &Plan, control: &OwnedFd, lifeline: &Lifeline) -> i32 {
 
 impl<'a> Guardian<'a> {
     fn new(plan: &'a Plan, control: &OwnedFd) -> std::io::Result<(Self, OwnedFd, OwnedFd)> {
-        let (errors, errors_in) = sys::pipe()?;
-        sys::set_nonblocking(&errors)?;
+        let (errors, errors_in) = pipe_with(PipeFlags::CLOEXEC)?;
+        ioctl_fionbio(&errors, true)?;
         let io = Plumbing::new(plan.options.marks)?;
-        let children = sys::signal_fd(&[libc::SIGCHLD])?;
-        io.epoll.add(control.as_fd(), libc::EPOLLIN, CONTROL)?;
-        io.epoll.add(children.as_fd(), libc::EPOLLIN, CHILDREN)?;
+        let children = signals::descriptor(&[Signal::CHILD])?;
+        for (fd, token) in [(control, CONTROL), (&children, CHILDREN)] {
+            epoll::add(&io.epoll, fd, EventData::new_u64(token), EventFlags::IN)?;
+        }
         let guardian = Guardian {
             plan,
             io,
@@ -127,7 +138,7 @@ impl<'a> Guardian<'a> {
 
     fn job(&mut self, errors: OwnedFd, control: &OwnedFd, children: &OwnedFd, lifeline: &Lifeline) -> i32 {
         self.start_all(errors, lifeline);
-        let mut ready = Vec::new();
+        let mut ready = Vec::with_capacity(64);
         while self.ranks.iter().any(|r| r.end.is_none()) {
             if self.ranks[..self.plan.job.ranks()]
                 .iter()
@@ -137,15 +148,19 @@ impl<'a> Guardian<'a> {
                 self.end_ranks();
             }
             self.io.watch_sinks();
-            self.io.epoll.wait(self.next_deadline(), &mut ready);
-            for token in ready.drain(..) {
-                match token {
+            let _ = epoll::wait(
+                &self.io.epoll,
+                spare_capacity(&mut ready),
+                self.next_deadline().as_ref(),
+            );
+            for event in ready.drain(..) {
+                match event.data.u64() {
                     CONTROL => {
                         if !self.control(control) {
                             // The front process is gone; nobody is left to report to.
                             if self.plan.job.engine.is_some() {
                                 self.end_ranks();
-                                self.io.epoll.remove(control.as_fd());
+                                let _ = epoll::delete(&self.io.epoll, control);
                                 continue;
                             }
                             descendants::kill_all();
@@ -153,7 +168,7 @@ impl<'a> Guardian<'a> {
                         }
                     }
                     CHILDREN => {
-                        while sys::next_signal(children).is_some() {}
+                        while signals::next(children).is_some() {}
                         self.reap();
                     }
                     other => self.io.ready(other),
@@ -167,7 +182,7 @@ impl<'a> Guardian<'a> {
     /// What the front process wants. `false`: it is gone.
     fn control(&mut self, control: &OwnedFd) -> bool {
         let mut bytes = [0; 64];
-        match sys::read(control.as_raw_fd(), &mut bytes) {
+        match read(control, &mut bytes) {
             Ok(0) => return false,
             Ok(n) => {
                 for byte in &bytes[..n] {
@@ -177,16 +192,19 @@ impl<'a> Guardian<'a> {
                             self.kill_at = Some(Instant::now() + IMPATIENCE);
                         }
                         signals::KILL_NOW => self.kill_all(),
-                        signal if self.plan.options.waits_signal == Some(i32::from(signal)) => {
-                            self.tell_roll();
-                        }
-                        // Services end when the ranks have.
-                        signal => {
-                            if signals::ENDING.contains(&i32::from(signal)) {
-                                self.keep_roll();
+                        number => match Signal::from_named_raw(number.into()) {
+                            Some(signal) if self.plan.options.waits_signal == Some(signal) => {
+                                self.tell_roll();
                             }
-                            self.signal_ranks(i32::from(signal), self.plan.job.ranks());
-                        }
+                            Some(signal) => {
+                                if signals::ENDING.contains(&signal) {
+                                    self.keep_roll();
+                                }
+                                // Services end when the ranks have.
+                                self.signal_ranks(signal, self.plan.job.ranks());
+                            }
+                            None => {}
+                        },
                     }
                 }
             }
@@ -196,11 +214,12 @@ impl<'a> Guardian<'a> {
     }
 
     /// Tell the first `count` processes.
-    fn signal_ranks(&self, signal: i32, count: usize) {
-        for rank in self.ranks.iter().take(count).filter(|r| r.end.is_none()) {
+    fn signal_ranks(&self, signal: Signal, count: usize) {
+        let running = self.ranks.iter().take(count).filter(|r| r.end.is_none());
+        for pid in running.filter_map(|r| r.pid) {
             // The rank may have left the group it was given. Another launcher tells its own helpers itself.
-            if self.plan.job.engine.is_some() || !sys::kill(-rank.pid, signal) {
-                sys::kill(rank.pid, signal);
+            if self.plan.job.engine.is_some() || kill_process_group(pid, signal).is_err() {
+                let _ = kill_process(pid, signal);
             }
         }
     }
@@ -208,17 +227,17 @@ impl<'a> Guardian<'a> {
     /// Ask the ranks to end; kill them a little later.
     fn end_ranks(&mut self) {
         if self.kill_at.is_none() {
-            self.signal_ranks(libc::SIGTERM, usize::MAX);
-            self.signal_ranks(libc::SIGCONT, usize::MAX);
+            self.signal_ranks(Signal::TERM, usize::MAX);
+            self.signal_ranks(Signal::CONT, usize::MAX);
             let grace = self.plan.job.engine.map_or(GRACE, |_| ENGINE_GRACE);
             self.kill_at = Some(Instant::now() + grace);
         }
     }
 
     fn kill_all(&mut self) {
-        self.signal_ranks(libc::SIGKILL, usize::MAX);
+        self.signal_ranks(Signal::KILL, usize::MAX);
         for pid in descendants::list() {
-            sys::kill(pid, libc::SIGKILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
         self.killed = true;
         self.kill_at = None;
@@ -226,10 +245,11 @@ impl<'a> Guardian<'a> {
 
     fn reap(&mut self) {
         let mut failures = Vec::new();
-        while let Waited::Child(pid, status) = sys::wait_any() {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let Some(rank) = self.by_pid.remove(&pid) else {
                 continue;
             };
+            let status = status.as_raw();
             let end = End::of(status);
             self.ranks[rank as usize].end = Some(end);
             // Who waits for it learns how it ended.
@@ -266,7 +286,7 @@ impl<'a> Guardian<'a> {
     fn judge(&mut self, rank: u32, end: End) -> Option<Failure> {
         if end == End::Exit(127) {
             let mut report = [0; REPORT_LEN];
-            while let Ok(REPORT_LEN) = sys::read(self.errors.as_raw_fd(), &mut report) {
+            while let Ok(REPORT_LEN) = read(&self.errors, &mut report) {
                 let (rank, what, code) = spawn::read_report(&report);
                 self.start_errors.insert(rank, (what, code));
             }
@@ -383,7 +403,7 @@ impl<'a> Guardian<'a> {
         }
     }
 
-    fn next_deadline(&self) -> i32 {
+    fn next_deadline(&self) -> Option<Timespec> {
         let next = self
             .io
             .next_deadline()
@@ -394,13 +414,8 @@ impl<'a> Guardian<'a> {
             .chain(self.roll.next)
             .chain(self.widener.as_ref().and_then(Widener::next))
             .min();
-        // A day is long enough to wait at once.
-        let millis = |at: Instant| {
-            at.saturating_duration_since(Instant::now())
-                .as_millis()
-                .min(86_400_000)
-        };
-        next.map_or(-1, |at| millis(at) as i32 + 1)
+        let left = next?.saturating_duration_since(Instant::now());
+        Timespec::try_from(left.min(A_DAY) + Duration::from_millis(1)).ok()
     }
 
     fn deadlines(&mut self) {

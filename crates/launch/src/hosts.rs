@@ -2,9 +2,11 @@
 //! Nothing is resolved to tell that: it could take seconds, and this host knows its own names and addresses.
 
 use crate::refusal::Refusal;
+use farpost_net::interfaces::{Interface, interfaces};
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// A host as it was named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,13 +104,12 @@ pub fn without_user(name: &str) -> &str {
 pub fn name_of(address: &str) -> Option<String> {
     let (address, zone) = address.split_once('%').unwrap_or((address, ""));
     let address: Ipv6Addr = address.parse().ok()?;
-    let zone = std::ffi::CString::new(zone).ok()?;
+    let zone = INTERFACES.iter().find(|interface| interface.name == zone);
     // SAFETY: plain numbers, of which zero is a value.
     let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
     raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
     raw.sin6_addr.s6_addr = address.octets();
-    // SAFETY: the name ends in a zero byte; 0 means that there is no such interface.
-    raw.sin6_scope_id = unsafe { libc::if_nametoindex(zone.as_ptr()) };
+    raw.sin6_scope_id = zone.map_or(0, |interface| interface.index);
     let mut name = [0 as libc::c_char; 1025];
     // SAFETY: an address of the length given, and room for a name of the length given; no room for a service.
     let code = unsafe {
@@ -133,7 +134,7 @@ pub fn name_of(address: &str) -> Option<String> {
 fn is_own_user(name: &str) -> bool {
     // SAFETY: no arguments; the entry stays valid until the next such call, and nothing else here makes one.
     unsafe {
-        let entry = libc::getpwuid(libc::geteuid());
+        let entry = libc::getpwuid(rustix::process::geteuid().as_raw());
         !entry.is_null() && std::ffi::CStr::from_ptr((*entry).pw_name).to_bytes() == name.as_bytes()
     }
 }
@@ -208,35 +209,16 @@ pub fn is_here(name: &str) -> bool {
 }
 
 fn is_own_address(address: IpAddr) -> bool {
-    address.is_loopback() || own_addresses().contains(&address)
+    address.is_loopback() || own_addresses().any(|own| own == address)
 }
 
-fn own_addresses() -> Vec<IpAddr> {
-    let mut all = Vec::new();
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs stores a list that stays valid until freeifaddrs; each entry's address, where there is
-    // one, is of the type its family says.
-    unsafe {
-        if libc::getifaddrs(&mut first) != 0 {
-            return all;
-        }
-        let mut at = first;
-        while let Some(entry) = at.as_ref() {
-            if let Some(address) = entry.ifa_addr.as_ref() {
-                if i32::from(address.sa_family) == libc::AF_INET {
-                    let v4 = std::ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_in>());
-                    all.push(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into());
-                } else if i32::from(address.sa_family) == libc::AF_INET6 {
-                    let v6 = std::ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_in6>());
-                    all.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
-                }
-            }
-            at = entry.ifa_next;
-        }
-        libc::freeifaddrs(first);
-    }
-    all
+fn own_addresses() -> impl Iterator<Item = IpAddr> {
+    let addresses = INTERFACES.iter().flat_map(|interface| &interface.addresses);
+    addresses.map(|address| address.ip)
 }
+
+/// This host's network interfaces.
+static INTERFACES: LazyLock<Vec<Interface>> = LazyLock::new(|| interfaces().unwrap_or_default());
 
 #[cfg(test)]
 mod tests {

@@ -49,7 +49,6 @@ mod roll_call;
 mod signals;
 mod spawn;
 mod start;
-mod sys;
 mod widen;
 
 use farpost_job::Roles;
@@ -97,7 +96,7 @@ fn start(options: Options) -> Result<i32, Refusal> {
         .and_then(|v| v.parse().ok())
         && fd > 2
     {
-        sys::close_on_exec(fd);
+        farpost_job::close_on_exec(fd);
     }
     for warning in &options.warnings {
         eprintln!("mpiexec: {warning}");

@@ -95,7 +95,7 @@ pub struct Options {
     /// When a rank fails, the others go on.
     pub go_on: bool,
     /// The signal that asks what the ranks wait for, in place of being passed on.
-    pub waits_signal: Option<i32>,
+    pub waits_signal: Option<rustix::process::Signal>,
     /// Who reads standard input.
     pub stdin: Stdin,
     /// Say what is done.

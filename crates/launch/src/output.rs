@@ -6,11 +6,14 @@
 //! ranks ever share a line.
 
 use crate::options::Marks;
-use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::{Errno, write};
+use rustix::net::{SendFlags, send};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{Error, ErrorKind};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::io::{Error, IsTerminal, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Longest line kept back until it is complete.
@@ -30,13 +33,13 @@ enum StreamKind {
     /// Writing may wait, but not for a person: a file.
     File,
     /// Opened again so that writing never waits: a pipe or a terminal.
-    Pollable(OwnedFd),
+    Pollable,
     Socket,
 }
 
 /// Where output goes.
 pub struct Sink {
-    fd: RawFd,
+    fd: OwnedFd,
     kind: StreamKind,
     terminal: bool,
     queue: Vec<u8>,
@@ -49,40 +52,34 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Write to one of mpiexec's own descriptors.
-    pub fn new(fd: RawFd) -> Sink {
-        let mode = sys::stat(fd).map_or(libc::S_IFREG, |s| s.st_mode) & libc::S_IFMT;
-        let kind = match mode {
-            libc::S_IFSOCK => StreamKind::Socket,
-            libc::S_IFIFO | libc::S_IFCHR => {
-                use std::os::unix::fs::OpenOptionsExt;
-                let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-                let opened = std::fs::OpenOptions::new()
-                    .write(true)
-                    .custom_flags(flags)
-                    .open(format!("/proc/self/fd/{fd}"));
-                opened.map_or(StreamKind::File, |f| StreamKind::Pollable(f.into()))
-            }
-            _ => StreamKind::File,
+    /// Write to where one of mpiexec's own descriptors leads.
+    pub fn new(of: BorrowedFd<'_>) -> Result<Sink> {
+        let again = || {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            open(format!("/proc/self/fd/{}", of.as_raw_fd()), flags, Mode::empty()).ok()
         };
-        let terminal = sys::is_terminal(fd);
-        Sink {
+        let (kind, opened) = match FileType::from_raw_mode(fstat(of)?.st_mode) {
+            FileType::Socket => (StreamKind::Socket, None),
+            FileType::Fifo | FileType::CharacterDevice => {
+                again().map_or((StreamKind::File, None), |fd| (StreamKind::Pollable, Some(fd)))
+            }
+            _ => (StreamKind::File, None),
+        };
+        let fd = opened.map_or_else(|| of.try_clone_to_owned(), Ok)?;
+        Ok(Sink {
             fd,
             kind,
-            terminal,
+            terminal: of.is_terminal(),
             queue: Vec::new(),
             midline: None,
             refusals: HashSet::new(),
             broken: None,
-        }
+        })
     }
 
     /// The descriptor to watch while something is queued.
-    pub fn watched(&self) -> RawFd {
-        match &self.kind {
-            StreamKind::Pollable(fd) => fd.as_raw_fd(),
-            _ => self.fd,
-        }
+    pub fn watched(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Something waits to be written.
@@ -100,19 +97,22 @@ impl Sink {
         while done < bytes.len() && self.broken.is_none() {
             let rest = &bytes[done..];
             let result = match &self.kind {
-                StreamKind::File => sys::write(self.fd, rest),
-                StreamKind::Pollable(fd) => sys::write(fd.as_raw_fd(), rest),
-                StreamKind::Socket => sys::send(self.fd, rest),
+                StreamKind::Socket => send(&self.fd, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+                _ => write(&self.fd, rest),
             };
             match result {
                 Ok(n) => done += n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock && matches!(self.kind, StreamKind::File) => {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if matches!(self.kind, StreamKind::File) => {
                     // Somebody made the shared file non-blocking and we could not open our own.
-                    sys::poll(&mut [sys::poll_fd(self.fd, libc::POLLOUT)], 100);
+                    let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
+                    let _ = poll(
+                        &mut fds,
+                        Timespec::try_from(Duration::from_millis(100)).ok().as_ref(),
+                    );
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
-                Err(e) => self.broken = Some(e),
+                Err(Errno::AGAIN) => break,
+                Err(e) => self.broken = Some(e.into()),
             }
         }
         done
@@ -335,17 +335,13 @@ mod tests {
 
     impl Bench {
         fn new(streams: u32, marks: Marks) -> Bench {
-            // SAFETY: a fresh descriptor.
-            let file = unsafe {
-                use std::os::fd::FromRawFd;
-                std::fs::File::from_raw_fd(libc::memfd_create(c"sink".as_ptr(), libc::MFD_CLOEXEC))
-            };
-            let sink = Sink::new(file.as_raw_fd());
+            let file = rustix::fs::memfd_create(c"sink", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            let sink = Sink::new(file.as_fd()).unwrap();
             let streams = (0..streams)
-                .map(|r| Stream::new(sys::pipe().unwrap().0, r, 0, "stdout"))
+                .map(|r| Stream::new(std::io::pipe().unwrap().0.into(), r, 0, "stdout"))
                 .collect();
             Bench {
-                file,
+                file: file.into(),
                 sink,
                 streams,
                 marks,

@@ -4,6 +4,7 @@ use crate::agents;
 use crate::options::Options;
 use crate::spawn::Strings;
 use farpost_job::{JobMemory, Roles};
+use rustix::process::Signal;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
@@ -65,5 +66,5 @@ pub struct Plan {
     /// Signals blocked when mpiexec was started.
     pub mask: libc::sigset_t,
     /// Signals that are to have their default effect in the ranks.
-    pub default_signals: Vec<i32>,
+    pub default_signals: Vec<Signal>,
 }

@@ -3,8 +3,14 @@
 use crate::options::Marks;
 use crate::output::{Sink, Stream};
 use crate::signals::KILL_NOW;
-use crate::sys::{self, Epoll};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstat;
+use rustix::io::{Errno, ioctl_fionbio, read};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::stdio::{stderr, stdout};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// Tokens of sinks; smaller ones are the guardian's.
@@ -14,7 +20,7 @@ const STREAMS: u64 = 16;
 
 /// All streams, and where they go.
 pub struct Plumbing {
-    pub epoll: Epoll,
+    pub epoll: OwnedFd,
     marks: Marks,
     sinks: Vec<Sink>,
     sink_watched: Vec<bool>,
@@ -29,13 +35,13 @@ pub struct Plumbing {
 
 impl Plumbing {
     pub fn new(marks: Marks) -> std::io::Result<Plumbing> {
-        let mut sinks = vec![Sink::new(1)];
-        let same = |a: libc::stat, b: libc::stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
-        if !matches!((sys::stat(1), sys::stat(2)), (Ok(a), Ok(b)) if same(a, b)) {
-            sinks.push(Sink::new(2));
+        let mut sinks = vec![Sink::new(stdout())?];
+        let (out, err) = (fstat(stdout())?, fstat(stderr())?);
+        if (out.st_dev, out.st_ino) != (err.st_dev, err.st_ino) {
+            sinks.push(Sink::new(stderr())?);
         }
         Ok(Plumbing {
-            epoll: Epoll::new()?,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             marks,
             sink_watched: vec![false; sinks.len()],
             messages: sinks.len() - 1,
@@ -60,10 +66,10 @@ impl Plumbing {
         which: usize,
         service: Option<&'static str>,
     ) -> std::io::Result<OwnedFd> {
-        let (reader, writer) = sys::pipe()?;
-        sys::set_nonblocking(&reader)?;
-        self.epoll
-            .add(reader.as_fd(), libc::EPOLLIN, STREAMS + self.streams.len() as u64)?;
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        ioctl_fionbio(&reader, true)?;
+        let token = EventData::new_u64(STREAMS + self.streams.len() as u64);
+        epoll::add(&self.epoll, &reader, token, EventFlags::IN)?;
         let sink = if which == 0 { 0 } else { self.messages };
         let stream = Stream::new(reader, rank, sink, ["stdout", "stderr"][which]);
         self.streams.push(Some(match service {
@@ -125,7 +131,7 @@ impl Plumbing {
                 return;
             };
             let sink = &mut self.sinks[stream.sink];
-            match sys::read(stream.fd.as_raw_fd(), &mut self.buffer) {
+            match read(&stream.fd, &mut self.buffer) {
                 Ok(0) => {
                     stream.finish(id, sink, self.marks);
                     self.streams[id] = None;
@@ -134,7 +140,7 @@ impl Plumbing {
                     stream.take(id, sink, self.marks, &self.buffer[..n]);
                     taken += n;
                 }
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(Errno::INTR) => {}
                 Err(_) => return,
             }
         }
@@ -151,7 +157,7 @@ impl Plumbing {
                         *stream = None;
                     }
                 }
-                if error.raw_os_error() != Some(libc::EPIPE) && !self.lost {
+                if error.kind() != ErrorKind::BrokenPipe && !self.lost {
                     self.lost = true;
                     self.say(&format!("cannot write output: {error}"));
                 }
@@ -159,13 +165,12 @@ impl Plumbing {
             }
             let (waiting, full, watched) = (sink.is_waiting(), sink.is_full(), sink.watched());
             if waiting != self.sink_watched[i] {
-                // SAFETY: the sink keeps the descriptor open, longer than this call.
-                let fd = unsafe { BorrowedFd::borrow_raw(watched) };
-                if waiting {
-                    let _ = self.epoll.add(fd, libc::EPOLLOUT, SINKS + i as u64);
+                let _ = if waiting {
+                    let token = EventData::new_u64(SINKS + i as u64);
+                    epoll::add(&self.epoll, watched, token, EventFlags::OUT)
                 } else {
-                    self.epoll.remove(fd);
-                }
+                    epoll::delete(&self.epoll, watched)
+                };
                 self.sink_watched[i] = waiting;
             }
             for (id, stream) in self.streams.iter().enumerate() {
@@ -173,13 +178,12 @@ impl Plumbing {
                     continue;
                 };
                 if full != self.stream_paused[id] {
-                    if full {
-                        self.epoll.remove(stream.fd.as_fd());
+                    let _ = if full {
+                        epoll::delete(&self.epoll, &stream.fd)
                     } else {
-                        let _ = self
-                            .epoll
-                            .add(stream.fd.as_fd(), libc::EPOLLIN, STREAMS + id as u64);
-                    }
+                        let token = EventData::new_u64(STREAMS + id as u64);
+                        epoll::add(&self.epoll, &stream.fd, token, EventFlags::IN)
+                    };
                     self.stream_paused[id] = full;
                 }
             }
@@ -191,15 +195,17 @@ impl Plumbing {
         for id in 0..self.streams.len() {
             loop {
                 self.drain(id, 1);
-                let Some((fd, sink)) = self.streams[id].as_ref().map(|s| (s.fd.as_raw_fd(), s.sink)) else {
+                let Some(sink) = self.streams[id].as_ref().map(|s| s.sink) else {
                     break;
                 };
                 if self.sinks[sink].is_full() && !self.settle(control) {
                     return !self.lost;
                 }
-                let mut fds = [sys::poll_fd(fd, libc::POLLIN)];
-                sys::poll(&mut fds, 0);
-                if fds[0].revents == 0 {
+                let Some(stream) = &self.streams[id] else {
+                    break;
+                };
+                let mut fds = [PollFd::new(&stream.fd, PollFlags::IN)];
+                if poll(&mut fds, Some(&Timespec::default())) != Ok(1) {
                     break;
                 }
             }
@@ -216,18 +222,19 @@ impl Plumbing {
     fn settle(&mut self, control: &OwnedFd) -> bool {
         while let Some(sink) = self.sinks.iter_mut().find(|s| s.is_waiting()) {
             let mut fds = [
-                sys::poll_fd(sink.watched(), libc::POLLOUT),
-                sys::poll_fd(control.as_raw_fd(), libc::POLLIN),
+                PollFd::from_borrowed_fd(sink.watched(), PollFlags::OUT),
+                PollFd::new(control, PollFlags::IN),
             ];
-            sys::poll(&mut fds, -1);
-            if fds[1].revents != 0 {
+            let _ = poll(&mut fds, None);
+            let [writable, told] = fds.map(|fd| !fd.revents().is_empty());
+            if told {
                 let mut bytes = [0; 64];
-                let n = sys::read(control.as_raw_fd(), &mut bytes).unwrap_or(0);
+                let n = read(control, &mut bytes).unwrap_or(0);
                 if n == 0 || bytes[..n].contains(&KILL_NOW) {
                     return false;
                 }
             }
-            if fds[0].revents != 0 {
+            if writable {
                 sink.flush();
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::options::App;
 use crate::refusal::Refusal;
+use rustix::fs::{Access, access};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -90,15 +91,7 @@ fn usable(file: &Path) -> Result<(), Refusal> {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => refuse("permission denied", 126),
         Err(_) => refuse("no such file", 127),
         Ok(m) if m.is_dir() => refuse("is a directory", 126),
-        Ok(_) => {
-            let Ok(c) = CString::new(file.as_os_str().as_bytes()) else {
-                return refuse("a zero byte in the name", 127);
-            };
-            // SAFETY: a C string that outlives the call.
-            match unsafe { libc::access(c.as_ptr(), libc::X_OK) } {
-                0 => Ok(()),
-                _ => refuse("not executable", 126),
-            }
-        }
+        Ok(_) if access(file, Access::EXEC_OK).is_err() => refuse("not executable", 126),
+        Ok(_) => Ok(()),
     }
 }

@@ -37,7 +37,9 @@ impl Guardian<'_> {
     /// Ranks that another launcher has started are asked to say what they wait for, if some of them are on this host: one of those
     /// that wait prints it. Waits for that a little, as nothing is waited for when nobody waits.
     fn ask_ranks(&self) -> bool {
-        let below = crate::descendants::list().into_iter().map(|pid| pid as u32);
+        let below = crate::descendants::list()
+            .into_iter()
+            .map(|pid| pid.as_raw_pid() as u32);
         // Slurm's daemon starts its ranks, not srun.
         let elsewhere =
             std::iter::once_with(|| watch::started_with(farpost_job::HANDED_BY, &self.plan.memory.id()));

@@ -1,9 +1,15 @@
 //! Starting the process of a rank: fork, a few system calls, exec. Everything is prepared before the fork, since
 //! the child may do nothing but system calls.
 
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, chdir, getpid, getppid, set_parent_process_death_signal, setpgid,
+    setrlimit, setsid,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::{CStr, CString};
-use std::io::{Error, Result};
-use std::os::fd::RawFd;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// Arguments or variables as `execve` wants them.
 pub struct Strings {
@@ -34,20 +40,20 @@ pub struct Start<'a> {
     pub directory: Option<&'a CStr>,
     /// What becomes descriptors 0, 1 and 2; `None` leaves mpiexec's.
     pub stdio: [Option<RawFd>; 3],
-    pub job_fd: RawFd,
+    pub job_fd: Option<BorrowedFd<'a>>,
     /// Where the job's lifeline is opened.
     pub lifeline: &'a CStr,
-    pub cpus: Option<&'a libc::cpu_set_t>,
+    pub cpus: Option<&'a CpuSet>,
     /// The rank has cores of its own: it gets a session of its own too. Where the kernel shares out time by sessions
     /// (`sched_autogroup`), a rank then has as much of it as a stranger on its core; ranks that take turns on a core stay in one, in
     /// which a yield passes the core on.
     pub session: bool,
     /// Where to report that the program could not be started.
-    pub errors: RawFd,
+    pub errors: BorrowedFd<'a>,
     /// Signals to reset to what they were when mpiexec was started.
-    pub default_signals: &'a [i32],
+    pub default_signals: &'a [Signal],
     pub mask: &'a libc::sigset_t,
-    pub file_limit: Option<&'a libc::rlimit>,
+    pub file_limit: Option<&'a Rlimit>,
 }
 
 /// Scripts open files by small numbers.
@@ -67,102 +73,111 @@ pub const REPORT_LEN: usize = 12;
 pub fn read_report(bytes: &[u8; REPORT_LEN]) -> (u32, String, i32) {
     let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let step = STEPS.get(word(4) as usize).copied().unwrap_or("start");
-    let errno = word(8) as i32;
-    let code = if errno == libc::ENOENT { 127 } else { 126 };
-    (
-        word(0),
-        format!("could not {step}: {}", Error::from_raw_os_error(errno)),
-        code,
-    )
+    let error = Error::from_raw_os_error(word(8) as i32);
+    let code = if error.kind() == ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    (word(0), format!("could not {step}: {error}"), code)
+}
+
+/// Make a second process of this one; `None` in the new one.
+///
+/// # Safety
+/// That of fork(2): where other threads may hold locks, the new process makes system calls only.
+pub unsafe fn fork() -> Result<Option<Pid>> {
+    // SAFETY: as the caller says.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last_os_error()),
+        pid => Ok(Pid::from_raw(pid)),
+    }
 }
 
 /// Start a process. It dies with this one, is in a process group of its own, and reports to `errors` if it
 /// cannot become the program.
-pub fn start(s: &Start<'_>) -> Result<i32> {
-    // SAFETY: no arguments, cannot fail.
-    let parent = unsafe { libc::getpid() };
+pub fn start(s: &Start<'_>) -> Result<Pid> {
+    let parent = getpid();
     // SAFETY: the child calls nothing but system calls and leaves through exec or _exit.
-    match unsafe { libc::fork() } {
-        -1 => Err(Error::last_os_error()),
-        0 => {
-            // SAFETY: this is the child.
-            let step = unsafe { become_rank(s, parent) };
-            // SAFETY: errno of this thread.
-            let errno = unsafe { *libc::__errno_location() };
-            let mut report = [0u8; REPORT_LEN];
-            report[..4].copy_from_slice(&s.rank.to_ne_bytes());
-            report[4..8].copy_from_slice(&step.to_ne_bytes());
-            report[8..].copy_from_slice(&errno.to_ne_bytes());
-            // SAFETY: writes the report; less than a pipe takes at once.
-            unsafe {
-                libc::write(s.errors, report.as_ptr().cast(), report.len());
-                libc::_exit(127)
-            }
+    let Some(pid) = (unsafe { fork()? }) else {
+        let (step, error) = become_rank(s, parent);
+        let mut report = [0u8; REPORT_LEN];
+        report[..4].copy_from_slice(&s.rank.to_ne_bytes());
+        report[4..8].copy_from_slice(&step.to_ne_bytes());
+        report[8..].copy_from_slice(&error.raw_os_error().to_ne_bytes());
+        // Less than a pipe takes at once.
+        let _ = rustix::io::write(s.errors, &report);
+        exit();
+    };
+    if !s.session {
+        // Also done by the child; whoever is first, the group exists when we go on.
+        let _ = setpgid(Some(pid), Some(pid));
+    }
+    Ok(pid)
+}
+
+/// End a child that has not become a program.
+fn exit() -> ! {
+    // SAFETY: takes an integer, and runs nothing of this program's.
+    unsafe { libc::_exit(127) }
+}
+
+/// The child's part, of system calls only: it gives away descriptors and replaces the program. Returns only on failure: the step
+/// that failed, and why.
+fn become_rank(s: &Start<'_>, parent: Pid) -> (u32, Errno) {
+    let _ = if s.session {
+        setsid().map(drop)
+    } else {
+        setpgid(None, None)
+    };
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid() != Some(parent) {
+        // The guardian died before the line above.
+        exit();
+    }
+    // Whatever stands between this process and the program: all that stays in this group ends with the launcher.
+    if let Some(line) = farpost_job::lifeline::arm(s.lifeline) {
+        let line = fcntl_dupfd_cloexec(&line, OUT_OF_THE_WAY).unwrap_or(line);
+        let _ = fcntl_setfd(&line, FdFlags::empty());
+        std::mem::forget(line);
+    }
+    for signal in s.default_signals {
+        // SAFETY: takes integers, installs no handler.
+        unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+    }
+    // SAFETY: a valid set.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, s.mask, std::ptr::null_mut()) };
+    for (target, source) in s.stdio.iter().enumerate() {
+        let Some(source) = source else { continue };
+        // SAFETY: takes integers; what was open under 0, 1 and 2 belongs to the program that ends here.
+        if unsafe { libc::dup2(*source, target as i32) } < 0 {
+            return (0, last());
         }
-        pid => {
-            if !s.session {
-                // Also done by the child; whoever is first, the group exists when we go on.
-                // SAFETY: takes integers.
-                unsafe { libc::setpgid(pid, pid) };
-            }
-            Ok(pid)
-        }
+    }
+    if let Some(memory) = s.job_fd {
+        let _ = fcntl_setfd(memory, FdFlags::empty());
+    }
+    if let Some(limit) = s.file_limit {
+        let _ = setrlimit(Resource::Nofile, *limit);
+    }
+    if let Some(cpus) = s.cpus {
+        let _ = sched_setaffinity(None, cpus);
+    }
+    if let Some(Err(error)) = s.directory.map(chdir) {
+        return (1, error);
+    }
+    let run = |file: &CStr, args: &Strings| {
+        // SAFETY: a C string, and lists of them that end with a null pointer.
+        unsafe { libc::execve(file.as_ptr(), args.pointers.as_ptr(), s.env.pointers.as_ptr()) };
+        last()
+    };
+    match run(s.file, s.args) {
+        Errno::NOEXEC => (2, run(c"/bin/sh", s.shell_args)),
+        error => (2, error),
     }
 }
 
-/// The child's part. Returns only on failure: the step that failed, with errno set.
-///
-/// # Safety
-/// Must run in a freshly forked child: it gives away descriptors and replaces the program.
-unsafe fn become_rank(s: &Start<'_>, parent: libc::pid_t) -> u32 {
-    // SAFETY: system calls only, on integers and on memory prepared before the fork.
-    unsafe {
-        if s.session {
-            libc::setsid();
-        } else {
-            libc::setpgid(0, 0);
-        }
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-        if libc::getppid() != parent {
-            // The guardian died before the line above.
-            libc::_exit(127);
-        }
-        // Whatever stands between this process and the program: all that stays in this group ends with the launcher.
-        let line = farpost_job::lifeline::arm(s.lifeline);
-        if line >= 0 && libc::fcntl(line, libc::F_DUPFD, OUT_OF_THE_WAY) >= 0 {
-            libc::close(line);
-        }
-        for signal in s.default_signals {
-            libc::signal(*signal, libc::SIG_DFL);
-        }
-        libc::sigprocmask(libc::SIG_SETMASK, s.mask, std::ptr::null_mut());
-        for (target, source) in s.stdio.iter().enumerate() {
-            if let Some(source) = source
-                && libc::dup2(*source, target as i32) < 0
-            {
-                return 0;
-            }
-        }
-        libc::fcntl(s.job_fd, libc::F_SETFD, 0);
-        if let Some(limit) = s.file_limit {
-            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
-        }
-        if let Some(cpus) = s.cpus {
-            libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), cpus);
-        }
-        if let Some(directory) = s.directory
-            && libc::chdir(directory.as_ptr()) != 0
-        {
-            return 1;
-        }
-        libc::execve(s.file.as_ptr(), s.args.pointers.as_ptr(), s.env.pointers.as_ptr());
-        if *libc::__errno_location() == libc::ENOEXEC {
-            libc::execve(
-                c"/bin/sh".as_ptr(),
-                s.shell_args.pointers.as_ptr(),
-                s.env.pointers.as_ptr(),
-            );
-        }
-        2
-    }
+/// Why the last call of the C library's has failed.
+fn last() -> Errno {
+    Errno::from_io_error(&Error::last_os_error()).unwrap_or(Errno::INVAL)
 }

@@ -1,27 +1,33 @@
 //! The guardian starts the processes of a job.
 
-use crate::environment;
 use crate::guardian::{Guardian, Rank};
 use crate::options::{Files, Stdin, expand_pattern};
 use crate::report::{End, Failure};
 use crate::spawn::{self, Start, Strings};
-use crate::sys;
+use crate::{cores, environment};
 use farpost_job::lifeline::Lifeline;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 impl Guardian<'_> {
     pub(crate) fn start_all(&mut self, errors: OwnedFd, lifeline: &Lifeline) {
         let lifeline = lifeline.path();
         let plan = self.plan;
-        let file_limit = sys::raise_file_limit();
+        // Of files, this process may open as many as any may; the ranks get the limit that was there.
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit {
+            current: limit.maximum,
+            ..limit
+        };
+        let file_limit = setrlimit(Resource::Nofile, raised).is_ok().then_some(limit);
         let null = File::open("/dev/null").ok();
         let size = plan.job.app_of.len() as u32;
-        // Another launcher's ranks have a job memory of their own; no descriptor has this number.
-        let job_fd = plan.job.engine.map_or(plan.memory.fd().as_raw_fd(), |_| -1);
+        // Another launcher's ranks have a job memory of their own.
+        let job_fd = plan.job.engine.is_none().then(|| plan.memory.fd());
         let job_id = plan.memory.id();
         let mut files: HashMap<PathBuf, OwnedFd> = HashMap::new();
         for rank in 0..size {
@@ -29,9 +35,9 @@ impl Guardian<'_> {
             let app = &plan.job.apps[number as usize];
             plan.memory.set_appnum(rank, number);
             let mut variables = app.variables.clone();
-            if plan.job.engine.is_none() {
+            if let Some(job_fd) = job_fd {
                 let ranks = plan.job.ranks() as u32;
-                for (name, value) in environment::for_rank(rank, ranks, job_fd, &job_id) {
+                for (name, value) in environment::for_rank(rank, ranks, job_fd.as_raw_fd(), &job_id) {
                     variables.push(environment::c_pair(name.as_ref(), value.as_ref()));
                 }
                 if plan.job.roles.services() > 0 {
@@ -56,7 +62,7 @@ impl Guardian<'_> {
                 }
                 Err(text) => return self.cannot_start(rank, size, text),
             };
-            let cpus = sys::cpu_set(&plan.job.cpus[rank as usize]);
+            let cpus = cores::cpu_set(&plan.job.cpus[rank as usize]);
             let env = Strings::new(variables);
             let started = spawn::start(&Start {
                 rank,
@@ -70,16 +76,19 @@ impl Guardian<'_> {
                 lifeline: &lifeline,
                 cpus: cpus.as_ref(),
                 session: plan.job.own_cores,
-                errors: errors.as_raw_fd(),
+                errors: errors.as_fd(),
                 default_signals: &plan.default_signals,
                 mask: &plan.mask,
                 file_limit: file_limit.as_ref(),
             });
             match started {
                 Ok(pid) => {
-                    plan.memory.started(rank, pid as u32, number);
+                    plan.memory.started(rank, pid.as_raw_pid() as u32, number);
                     self.by_pid.insert(pid, rank);
-                    self.ranks.push(Rank { pid, end: None });
+                    self.ranks.push(Rank {
+                        pid: Some(pid),
+                        end: None,
+                    });
                     if plan.options.verbose {
                         let file = app.file.to_string_lossy().into_owned();
                         self.say(&match plan.job.engine {
@@ -102,7 +111,7 @@ impl Guardian<'_> {
     fn cannot_start(&mut self, rank: u32, size: u32, text: String) {
         for _ in self.ranks.len()..size as usize {
             self.ranks.push(Rank {
-                pid: 0,
+                pid: None,
                 end: Some(End::Exit(0)),
             });
         }

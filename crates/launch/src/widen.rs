@@ -1,6 +1,9 @@
 //! A rank that was bound without being asked, and has more threads than its domain has hardware threads, is given back all
 //! that the job may use: no program is squeezed.
 
+use crate::cores::cpu_set;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::time::{Duration, Instant};
 
 /// Time between two looks: short at first, since programs start their threads early.
@@ -10,7 +13,7 @@ const EVERY: [Duration; 2] = [Duration::from_millis(10), Duration::from_secs(1)]
 pub struct Widener {
     /// For each rank its hardware threads; empty: not bound, or not any more.
     domains: Vec<usize>,
-    all: libc::cpu_set_t,
+    all: CpuSet,
     every: Duration,
     next: Option<Instant>,
 }
@@ -19,7 +22,7 @@ impl Widener {
     /// For ranks bound to `cpus` out of `allowed`; where nothing is to be done, it does nothing.
     pub fn new(by_default: bool, cpus: &[Vec<usize>], allowed: &[usize]) -> Option<Widener> {
         let domains: Vec<usize> = cpus.iter().map(Vec::len).collect();
-        let all = crate::sys::cpu_set(allowed)?;
+        let all = cpu_set(allowed)?;
         (by_default && domains.iter().any(|d| *d > 0)).then(|| Widener {
             domains,
             all,
@@ -58,15 +61,15 @@ fn threads(pid: u32) -> usize {
 
 /// Let all threads of a process run on `cpus`. Threads inherit from who makes them; those made meanwhile by one that was
 /// not yet told are found in another turn.
-fn widen(pid: u32, cpus: &libc::cpu_set_t) {
+fn widen(pid: u32, cpus: &CpuSet) {
     for _ in 0..3 {
         let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return;
         };
         for task in tasks.flatten() {
-            if let Some(tid) = task.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) {
-                // SAFETY: the set is valid for the call; a thread that has ended is an error, which says nothing.
-                unsafe { libc::sched_setaffinity(tid, size_of_val(cpus), cpus) };
+            if let Some(tid) = task.file_name().to_str().and_then(|n| n.parse().ok()) {
+                // A thread that has ended is an error, which says nothing.
+                let _ = sched_setaffinity(Pid::from_raw(tid), cpus);
             }
         }
     }
@@ -83,13 +86,12 @@ mod tests {
         if all.len() < 2 {
             return;
         }
-        let one = crate::sys::cpu_set(&all[..1]).unwrap();
+        let one = cpu_set(&all[..1]).unwrap();
         let (ready, told) = std::sync::mpsc::channel();
         let (quit, end) = std::sync::mpsc::channel::<()>();
         // Of this process only the new thread is bound; the widener looks at the whole process.
         let thread = std::thread::spawn(move || {
-            // SAFETY: a valid set, for this thread.
-            unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) };
+            sched_setaffinity(None, &one).unwrap();
             let bound = allowed();
             ready.send(()).unwrap();
             let _ = end.recv();

@@ -6,12 +6,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A circle of imports: its crate, and what it consists of.
-type Circle = (&'static str, &'static str);
-
-/// Circles that are still there. No new one comes in, and one that is gone leaves the list.
-const TO_DO: &[Circle] = &[];
-
 /// Words and signs of a source, each with its line: no comments, no texts.
 fn tokens(source: &str) -> Vec<(&str, usize)> {
     let bytes = source.as_bytes();
@@ -383,20 +377,10 @@ fn crates() -> Vec<(String, PathBuf)> {
     all
 }
 
-/// The circles in a crate with these imports that are not among `known`, as text with where they are. Notes which of `known` there are.
-fn unknown_circles(name: &str, imports: &Imports, known: &mut BTreeMap<Circle, bool>) -> String {
+/// The circles in a crate with these imports, as text with where they are.
+fn told_circles(name: &str, imports: &Imports) -> String {
     let mut text = String::new();
     for circle in circles(imports.keys().map(|(from, to)| (from.as_str(), to.as_str()))) {
-        let mut known = known.iter_mut();
-        if let Some((_, seen)) = known.find(|((of, all), _)| {
-            *of == name
-                && circle
-                    .iter()
-                    .all(|node| all.split(' ').any(|known| known == *node))
-        }) {
-            *seen = true;
-            continue;
-        }
         let _ = writeln!(text, "{name}: {circle:?} import each other:");
         for ((from, to), places) in imports {
             if circle.contains(from.as_str()) && circle.contains(to.as_str()) {
@@ -418,18 +402,12 @@ fn unknown_circles(name: &str, imports: &Imports, known: &mut BTreeMap<Circle, b
 #[test]
 fn folders_and_files_import_in_no_circle() {
     let (mut wrong, mut seen) = (String::new(), 0);
-    let mut known = TO_DO.iter().map(|circle| (*circle, false)).collect();
     for (name, src) in crates() {
         let imports = imports(&sources(&src));
         seen += imports.len();
-        wrong += &unknown_circles(&name, &imports, &mut known);
+        wrong += &told_circles(&name, &imports);
     }
     assert!(wrong.is_empty(), "circles of imports:\n{wrong}");
-    known.retain(|_, seen| !*seen);
-    assert!(
-        known.is_empty(),
-        "these circles are gone; take them off the list: {known:?}"
-    );
     assert!(seen > 200, "{seen} imports: are there none any more?");
 }
 
@@ -473,16 +451,9 @@ fn a_circle_is_told_with_its_places() {
         ("b.rs", "use super::a::A;\n"),
         ("c.rs", ""),
     ]);
-    let told = unknown_circles("made", &made_up, &mut BTreeMap::new());
     let right = "made: {\"a\", \"b\"} import each other:\n    a -> b    crates/made/src/a/x.rs:2 and 1 more\n    \
                  b -> a    crates/made/src/b.rs:1\n";
-    assert_eq!(told, right);
-    let mut known = BTreeMap::from([(("made", "a b q"), false)]);
-    assert_eq!(unknown_circles("made", &made_up, &mut known), "");
-    assert!(known.into_values().all(|seen| seen));
-    let mut elsewhere = BTreeMap::from([(("other", "a b"), false)]);
-    assert_eq!(unknown_circles("made", &made_up, &mut elsewhere), right);
-    assert!(!elsewhere.into_values().any(|seen| seen));
+    assert_eq!(told_circles("made", &made_up), right);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use super::broken;
 use crate::deadline::Step;
 use crate::error::JobError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// Longest line or frame accepted, in bytes.
@@ -50,26 +52,15 @@ impl Wire {
         )
     }
 
-    fn ready(&self, events: libc::c_short, step: &Step) -> Result<(), JobError> {
+    fn ready(&self, events: PollFlags, step: &Step) -> Result<(), JobError> {
         loop {
-            let left = step.left()?.as_millis().clamp(1, 1_000_000) as libc::c_int;
-            let mut poll = libc::pollfd {
-                fd: self.stream.as_raw_fd(),
-                events,
-                revents: 0,
-            };
-            // SAFETY: one structure, which outlives the call.
-            match unsafe { libc::poll(&mut poll, 1, left) } {
-                1.. => return Ok(()),
-                0 => {}
-                _ => {
-                    let error = std::io::Error::last_os_error();
-                    if error.kind() != std::io::ErrorKind::Interrupted {
-                        return Err(JobError::system(
-                            format!("waiting for the {} launcher", self.speaks),
-                            error,
-                        ));
-                    }
+            let left = Timespec::try_from(step.left()?).ok();
+            match poll(&mut [PollFd::new(&self.stream, events)], left.as_ref()) {
+                Ok(1..) => return Ok(()),
+                Ok(0) | Err(Errno::INTR) => {}
+                Err(e) => {
+                    let what = format!("waiting for the {} launcher", self.speaks);
+                    return Err(JobError::system(what, e));
                 }
             }
         }
@@ -77,23 +68,17 @@ impl Wire {
 
     /// As write(2), but to a launcher that has ended it fails: it is no SIGPIPE, which would end the program.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let fd = self.stream.as_raw_fd();
-        // SAFETY: reads `bytes`, as long as it says.
-        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
-        if let Ok(sent) = usize::try_from(sent) {
-            return Ok(sent);
-        }
-        match std::io::Error::last_os_error() {
+        match rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL) {
             // Launchers serve PMI on sockets, but nothing says that they must.
-            error if error.raw_os_error() == Some(libc::ENOTSOCK) => self.stream.write(bytes),
-            error => Err(error),
+            Err(Errno::NOTSOCK) => self.stream.write(bytes),
+            sent => Ok(sent?),
         }
     }
 
     /// Send all of `bytes`.
     pub fn send(&mut self, mut bytes: &[u8], step: &Step) -> Result<(), JobError> {
         while !bytes.is_empty() {
-            self.ready(libc::POLLOUT, step)?;
+            self.ready(PollFlags::OUT, step)?;
             match self.write(bytes) {
                 Ok(n) => bytes = &bytes[n..],
                 Err(e) if retry(&e) => {}
@@ -112,7 +97,7 @@ impl Wire {
         let mut chunk = [0; 1024];
         let room = most.min(chunk.len());
         loop {
-            self.ready(libc::POLLIN, step)?;
+            self.ready(PollFlags::IN, step)?;
             match self.stream.read(&mut chunk[..room]) {
                 Ok(0) => return Err(broken(self.speaks, "closed the connection")),
                 Ok(n) => {

@@ -10,8 +10,7 @@ pub fn command(engine: &Engine, job: &Job<'_>) -> Command {
     let options = job.options;
     let mut command = Command::new(engine, job.environment.clone());
     prefix(&mut command, engine);
-    // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::geteuid() } == 0 {
+    if rustix::process::geteuid().is_root() {
         command.add(["--allow-run-as-root"]);
     }
     if let Some(shell) = &options.far.remote_shell {

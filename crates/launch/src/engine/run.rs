@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::spawn::Strings;
 use crate::{front, hosts, program};
 use std::ffi::{CString, OsStr};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -212,8 +213,8 @@ fn no_route(addresses: &[SocketAddr]) -> Option<std::io::Error> {
         );
         match UdpSocket::bind(any).and_then(|socket| socket.connect(address)) {
             Ok(()) => return None,
-            Err(e) => match e.raw_os_error() {
-                Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => why = Some(e),
+            Err(e) => match e.kind() {
+                ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => why = Some(e),
                 // Nothing that tells of the way.
                 _ => return None,
             },

@@ -4,10 +4,11 @@ use super::job::{Command, Engine, EngineKind, Job, Part};
 use crate::cores::Bind;
 use crate::options::{Files, Stdin};
 use crate::refusal::Refusal;
+use rustix::fs::MemfdFlags;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 pub fn command(engine: &Engine, job: &Job<'_>) -> Result<Command, Refusal> {
@@ -200,14 +201,9 @@ fn quoted(word: &OsStr) -> Result<Vec<u8>, Refusal> {
 
 /// A file without a name that the launcher can open; its path there.
 fn file(command: &mut Command, name: &std::ffi::CStr, text: &[u8]) -> Result<String, Refusal> {
-    let failed = |e| refusal!(system: "cannot make a file in memory for srun: {e}");
-    // SAFETY: a C string; the result is checked.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), 0) };
-    if fd < 0 {
-        return Err(failed(std::io::Error::last_os_error()));
-    }
-    // SAFETY: just made and nobody else's.
-    let mut file = unsafe { File::from_raw_fd(fd) };
+    let failed = |e: std::io::Error| refusal!(system: "cannot make a file in memory for srun: {e}");
+    let made = rustix::fs::memfd_create(name, MemfdFlags::empty());
+    let mut file = File::from(made.map_err(|e| failed(e.into()))?);
     file.write_all(text).map_err(failed)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     command.files.push(file);

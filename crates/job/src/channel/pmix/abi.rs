@@ -5,7 +5,8 @@
 use crate::error::JobError;
 use crate::error::clip;
 use core::ffi::{CStr, c_char, c_int, c_void};
-use std::ffi::CString;
+use libloading::os::unix::{Library as Object, RTLD_GLOBAL, RTLD_NOW};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 
 pub(super) const SPEAKS: &str = "PMIx";
@@ -114,20 +115,10 @@ macro_rules! functions {
 
         impl Library {
             /// # Safety
-            /// `handle` is what dlopen returned for a library that has these functions, which stays loaded.
-            unsafe fn look_up(handle: *mut c_void) -> Result<Library, &'static str> {
-                $(
-                    let name = concat!($name, "\0");
-                    // SAFETY: the handle is valid, the name is a C string.
-                    let $field = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
-                    if $field.is_null() {
-                        return Err($name);
-                    }
-                )*
-                // SAFETY: each is the address of the function of that name, whose type the PMIx standard fixes.
-                Ok(Library { $($field: unsafe {
-                    std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>($field)
-                },)* })
+            /// `object` stays loaded, and its functions of these names have the types that the PMIx standard gives them.
+            unsafe fn look_up(object: &Object) -> Result<Library, &'static str> {
+                // SAFETY: as the caller says.
+                Ok(Library { $($field: unsafe { object.get($name) }.ok().and_then(|found| *found).ok_or($name)?,)* })
             }
         }
     };
@@ -179,22 +170,15 @@ impl Library {
     }
 
     fn open(path: &Path) -> Result<Library, String> {
-        let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
         // The library's own plug-ins need its symbols.
         // SAFETY: runs the initialisers of a library that a PMIx launcher or the user points at, as linking with it would.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-        if handle.is_null() {
-            // SAFETY: dlopen just failed; the text is valid until the next such call of this thread.
-            let why = unsafe { libc::dlerror() };
-            return Err(if why.is_null() {
-                path.display().to_string()
-            } else {
-                // SAFETY: as above.
-                unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned()
-            });
-        }
-        // SAFETY: the handle is fresh, and never closed when this succeeds.
-        let library = unsafe { Library::look_up(handle) };
+        let object = unsafe { Object::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+        // What the dynamic loader says names the file.
+        let object = object.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
+        // It has threads, and stays.
+        let object = std::mem::ManuallyDrop::new(object);
+        // SAFETY: it is not closed, and is a PMIx library by its name or by what the user says.
+        let library = unsafe { Library::look_up(&object) };
         let library = library.map_err(|name| format!("{}: has no {name}", path.display()))?;
         // SAFETY: returns a constant string, or null; needs no initialisation.
         let version = unsafe {
@@ -237,8 +221,7 @@ fn candidates(env: &impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
             found.push(Path::new(&prefix).join(lib).join(SONAME));
         }
     }
-    // SAFETY: no arguments, cannot fail.
-    let launcher = unsafe { libc::getppid() };
+    let launcher = std::os::unix::process::parent_id();
     if let Ok(maps) = std::fs::read_to_string(format!("/proc/{launcher}/maps")) {
         let of_library = |line: &str| {
             let path = line.splitn(6, ' ').nth(5)?.trim();
