@@ -18,19 +18,12 @@
 //! operations that expose the same bytes for reading at the same time.
 
 use super::Ofi;
-use super::calls::{Endpoint, Offered, Registration};
+use super::calls::Registration;
 use super::core::Inner;
-use super::ffi;
-use super::link::Link;
-use super::operations::{Operation, OperationKind, Pool};
-use super::token;
+use super::{ffi, token};
 use farpost_fabric::{
     BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Peer, Result, Ticket,
 };
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::ffi::c_void;
-use std::ptr::NonNull;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -61,180 +54,6 @@ fn full(brief: u64) -> u64 {
     ((1 << 10) + (brief & 1023))
         .checked_shl(shift as u32)
         .unwrap_or(u64::MAX)
-}
-
-/// A transfer that is not over.
-struct Transfer {
-    link: Rc<Link>,
-    what: Descriptor,
-    /// Bytes handed to the provider.
-    offered: usize,
-    /// Operations that the provider has.
-    under_way: u32,
-    error: Option<FabricError>,
-    registration: Option<Registration>,
-}
-
-impl Transfer {
-    fn over(&self) -> bool {
-        self.under_way == 0 && (self.error.is_some() || self.offered == self.what.len)
-    }
-}
-
-/// All transfers, and what is exposed.
-pub struct Bulk {
-    operations: Pool,
-    next: Cell<u64>,
-    transfers: RefCell<BTreeMap<u64, Transfer>>,
-    /// Those with bytes not yet offered.
-    blocked: RefCell<VecDeque<u64>>,
-    exposed: RefCell<BTreeMap<u64, Exposed>>,
-    /// Keys of what is exposed for reading, by address and length.
-    readable: RefCell<BTreeMap<(usize, usize), u64>>,
-}
-
-/// Memory that peers may reach.
-struct Exposed {
-    _registration: Registration,
-    at: (usize, usize),
-    /// How often it was exposed and not withdrawn.
-    times: u32,
-}
-
-impl Bulk {
-    pub fn new(endpoint: &Rc<Endpoint>) -> Self {
-        Self {
-            operations: Pool::new(endpoint, 0, 64),
-            next: Cell::new(0),
-            transfers: RefCell::default(),
-            blocked: RefCell::default(),
-            exposed: RefCell::default(),
-            readable: RefCell::default(),
-        }
-    }
-
-    /// Whether something waits for room.
-    pub fn is_blocked(&self) -> bool {
-        !self.blocked.borrow().is_empty()
-    }
-
-    /// Whether a transfer with the peer is not over.
-    pub fn waits_for(&self, link: &Rc<Link>) -> bool {
-        self.transfers
-            .borrow()
-            .values()
-            .any(|t| !t.over() && Rc::ptr_eq(&t.link, link))
-    }
-
-    /// Offer what waits. True: some was taken.
-    pub fn flush(&self, inner: &Inner) -> bool {
-        let waiting = std::mem::take(&mut *self.blocked.borrow_mut());
-        let mut some = false;
-        for ticket in waiting {
-            let mut transfers = self.transfers.borrow_mut();
-            let Some(transfer) = transfers.get_mut(&ticket) else {
-                continue;
-            };
-            let before = transfer.offered;
-            let done = self.offer(inner, ticket, transfer);
-            some |= transfer.offered != before;
-            if !done {
-                self.blocked.borrow_mut().push_back(ticket);
-            }
-        }
-        some
-    }
-
-    /// Hand on as much as the provider takes. False: not all.
-    fn offer(&self, inner: &Inner, ticket: u64, transfer: &mut Transfer) -> bool {
-        let Some(address) = inner.resolve(&transfer.link) else {
-            return true;
-        };
-        let most = inner.endpoint.attr.ep.max_msg_size;
-        let desc = transfer
-            .registration
-            .as_ref()
-            .map_or(std::ptr::null_mut::<c_void>(), Registration::desc);
-        while transfer.offered < transfer.what.len && transfer.error.is_none() {
-            let len = (transfer.what.len - transfer.offered).min(most);
-            let operation = self.operations.take(OperationKind::Bulk, transfer.link.peer);
-            // SAFETY: operations live as long as their pool; this one is ours.
-            let it = unsafe { operation.as_ref() };
-            it.ticket.set(ticket);
-            let local = std::ptr::with_exposed_provenance_mut::<u8>(transfer.what.local + transfer.offered);
-            let remote = (transfer.what.remote as u64).wrapping_add(transfer.offered as u64);
-            let there = (address, remote, transfer.what.key.wrapping_sub(1));
-            // SAFETY: whoever submitted the transfer vouched for the local memory until its completion.
-            let offered = unsafe {
-                match transfer.what.direction {
-                    Direction::Get => inner.endpoint.read((local, len), desc, there, it.context()),
-                    Direction::Put => inner.endpoint.write((local, len), desc, there, it.context()),
-                }
-            };
-            match offered {
-                Offered::Taken => {
-                    transfer.offered += len;
-                    transfer.under_way += 1;
-                }
-                Offered::Again => {
-                    self.operations.give(operation);
-                    return false;
-                }
-                Offered::Failed(code) => {
-                    self.operations.give(operation);
-                    transfer.error = Some(FabricError::unsupported(
-                        transfer.link.peer,
-                        "a transfer",
-                        inner.endpoint.library().explain(code),
-                    ));
-                }
-            }
-        }
-        true
-    }
-
-    /// An operation of a transfer ended.
-    pub fn completed(&self, inner: &Inner, operation: NonNull<Operation>, failed: Option<(i32, String)>) {
-        // SAFETY: as in `offer`.
-        let ticket = unsafe { operation.as_ref() }.ticket.get();
-        self.operations.give(operation);
-        let mut transfers = self.transfers.borrow_mut();
-        let Some(transfer) = transfers.get_mut(&ticket) else {
-            return;
-        };
-        transfer.under_way -= 1;
-        transfer.link.heard.set(true);
-        let Some((error, why)) = failed else { return };
-        let peer = transfer.link.peer;
-        let refused = [
-            libc::EACCES,
-            libc::EINVAL,
-            libc::EPERM,
-            libc::EKEYREJECTED,
-            ffi::FI_ENOKEY,
-        ];
-        transfer.error.get_or_insert(if refused.contains(&error) {
-            FabricError::corrupt(peer, "a key or a position of exposed memory", transfer.what.key)
-        } else {
-            FabricError::put_failed(
-                peer,
-                format!("{} broke a transfer off: {why}", inner.card.provider),
-            )
-        });
-    }
-
-    /// Nothing more will be offered to the peer.
-    pub fn peer_died(&self, _inner: &Inner, link: &Rc<Link>, why: &str) {
-        let Ok(mut transfers) = self.transfers.try_borrow_mut() else {
-            return;
-        };
-        for transfer in transfers
-            .values_mut()
-            .filter(|t| Rc::ptr_eq(&t.link, link) && !t.over())
-        {
-            transfer.error.get_or_insert(FabricError::dead(link.peer, why));
-        }
-    }
 }
 
 impl Inner {
@@ -286,52 +105,9 @@ impl Inner {
             ffi::FI_REMOTE_READ
         };
         let at = std::ptr::with_exposed_provenance_mut::<u8>(address);
-        let bulk = &self.bulk;
-        let mut readable = bulk.readable.borrow_mut();
-        let mut exposed = bulk.exposed.borrow_mut();
-        // While it is exposed it may not be unmapped, so that a registration of it is good.
-        if let Some(key) = readable.get(&(address, len)).filter(|_| !writable)
-            && let Some(same) = exposed.get_mut(key)
-        {
-            same.times += 1;
-            return Ok(*key);
-        }
-        let registration = self.register_random((at, len), access)?;
-        let key = registration.key().wrapping_add(1);
-        if !writable {
-            readable.insert((address, len), key);
-        }
-        exposed.insert(
-            key,
-            Exposed {
-                _registration: registration,
-                at: (address, len),
-                times: 1,
-            },
-        );
-        Ok(key)
-    }
-
-    /// Undo one [`expose`](Self::expose).
-    pub fn withdraw(&self, key: u64) {
-        let bulk = &self.bulk;
-        let mut exposed = bulk.exposed.borrow_mut();
-        let Some(one) = exposed.get_mut(&key) else { return };
-        one.times -= 1;
-        if one.times == 0 {
-            let at = one.at;
-            let mut readable = bulk.readable.borrow_mut();
-            if readable.get(&at) == Some(&key) {
-                readable.remove(&at);
-            }
-            exposed.remove(&key);
-        }
-    }
-
-    /// Withdraw everything.
-    pub fn withdraw_all(&self) {
-        self.bulk.readable.borrow_mut().clear();
-        self.bulk.exposed.borrow_mut().clear();
+        self.bulk.expose((address, len), writable, || {
+            self.register_random((at, len), access)
+        })
     }
 
     /// What a peer is told as the position of the first byte exposed at `address`.
@@ -365,7 +141,7 @@ impl BulkTransfer for Ofi {
     }
 
     fn withdraw(&self, key: u64) {
-        self.0.withdraw(key);
+        self.0.bulk.withdraw(key);
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
@@ -407,36 +183,16 @@ impl BulkTransfer for Ofi {
             let at = std::ptr::with_exposed_provenance_mut::<u8>(descriptor.local);
             registration = Some(inner.register_random((at, descriptor.len), access)?);
         }
-        let bulk = &inner.bulk;
-        let ticket = bulk.next.get() + 1;
-        bulk.next.set(ticket);
-        let mut transfer = Transfer {
-            link,
-            what: *descriptor,
-            offered: 0,
-            under_way: 0,
-            error: None,
-            registration,
-        };
-        let all = bulk.offer(inner, ticket, &mut transfer);
-        inner.check_alive(&transfer.link)?;
-        transfer.link.count(Counter::BulkBytes, descriptor.len as u64);
-        bulk.transfers.borrow_mut().insert(ticket, transfer);
-        if !all {
-            bulk.blocked.borrow_mut().push_back(ticket);
-        }
+        inner.resolve(&link);
+        inner.check_alive(&link)?;
+        link.count(Counter::BulkBytes, descriptor.len as u64);
+        // SAFETY: whoever submits the transfer vouches for the local memory until its completion.
+        let ticket = unsafe { inner.bulk.begin(&inner.endpoint, link, *descriptor, registration) };
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
-        let mut transfers = self.0.bulk.transfers.borrow_mut();
-        match transfers.get(&ticket.0) {
-            Some(transfer) if transfer.over() => {}
-            Some(_) => return Ok(false),
-            None => return Ok(true),
-        }
-        let transfer = transfers.remove(&ticket.0).expect("just seen");
-        transfer.error.map_or(Ok(true), Err)
+        self.0.bulk.poll(ticket.0)
     }
 
     fn cancel_transfer(&self, ticket: Ticket) {
@@ -444,23 +200,14 @@ impl BulkTransfer for Ofi {
         let limit = Duration::from_millis(inner.tunables.gone);
         let began = Instant::now();
         loop {
-            let mut transfers = inner.bulk.transfers.borrow_mut();
-            let Some(transfer) = transfers.get_mut(&ticket.0) else {
+            let Some(link) = inner.bulk.cancel(ticket.0) else {
                 return;
             };
-            transfer.offered = transfer.what.len;
-            if transfer.under_way == 0 {
-                transfers.remove(&ticket.0);
-                return;
-            }
             // The provider cannot be made to forget an operation: it ends, or its peer does.
             if began.elapsed() > limit {
-                let link = Rc::clone(&transfer.link);
-                drop(transfers);
                 inner.give_up(&link, "a transfer with it could not be brought to an end");
                 return;
             }
-            drop(transfers);
             if !inner.progress() {
                 std::thread::yield_now();
             }

@@ -3,16 +3,17 @@
 //! Cost class: [`Inner::send`] of a small message and [`Inner::progress`] with nothing to do are *fast path*: one call
 //! of libfabric each, no allocation.
 
-use super::bulk::Bulk;
 use super::calls::{Attributes, Completions, Endpoint, FailedOperation, Offered};
 use super::card::Card;
+use super::held::{self, Held};
 use super::library::{Library, OfiError};
 use super::link::Link;
-use super::memory::Segments;
 use super::operations::{Operation, OperationKind, Pool};
-use super::order::{self, Held};
-use super::packets::Packets;
-use super::waiting::Waiting;
+use super::packet_queues::Packets;
+use super::poller::Poller;
+use super::readers::Readers;
+use super::segment_table::Segments;
+use super::transfers::Bulk;
 use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
 use farpost_fabric::clock::Clock;
@@ -76,9 +77,10 @@ pub struct Inner {
     /// Buffers in all.
     receive_count: usize,
     pub segments: Segments,
+    pub readers: Readers,
     pub packets: Packets,
     pub bulk: Bulk,
-    pub waiting: Waiting,
+    pub poller: Poller,
     pub answers: Answers,
     faults: RefCell<FaultLog>,
     pub faulted: Cell<bool>,
@@ -189,7 +191,7 @@ impl Listening {
         // Without an order among messages the last one to be out says nothing of what was injected before it.
         let ordered = endpoint.attr.tx.msg_order & ffi::FI_ORDER_SAS != 0;
         let inject_max = if ordered { endpoint.attr.tx.inject_size } else { 0 };
-        let in_order = ordered && order::completes_in_order(&card.provider, message);
+        let in_order = ordered && held::completes_in_order(&card.provider, message);
         let inner = Inner {
             me: config.me,
             size: config.size,
@@ -197,7 +199,7 @@ impl Listening {
             cores: config.cores,
             processes: config.processes,
             clock: Rc::default(),
-            waiting: Waiting::new(&endpoint)?,
+            poller: Poller::new(&endpoint)?,
             card,
             secret: config.secret,
             book: config.book,
@@ -215,6 +217,7 @@ impl Listening {
             unposted: RefCell::default(),
             receive_count: receives,
             segments: Segments::default(),
+            readers: Readers::default(),
             packets: Packets::new(tunables.packets as u32),
             bulk: Bulk::new(&endpoint),
             answers: Answers::default(),
@@ -529,7 +532,7 @@ impl Inner {
         *link.probe.borrow_mut() = None;
         link.held.borrow_mut().clear();
         self.forget_reader(link);
-        self.bulk.peer_died(self, link, why);
+        self.bulk.peer_died(link, why);
         let (peer, error) = (link.peer, FabricError::dead(link.peer, why));
         self.record_fault(Fault { peer, error });
         self.faulted.set(true);
@@ -604,7 +607,7 @@ impl Inner {
         if was_starved {
             self.post_receives();
         }
-        self.flush_all() | self.bulk.flush(self) | (was_starved && !self.is_starved())
+        self.flush_all() | self.bulk.flush(&self.endpoint) | (was_starved && !self.is_starved())
     }
 
     /// Look after those who are silent, now and then.
@@ -635,7 +638,7 @@ impl Inner {
                 link.under_way.set(link.under_way.get().saturating_sub(1));
                 self.give(operation);
             }
-            OperationKind::Bulk => self.bulk.completed(self, operation, None),
+            OperationKind::Bulk => self.bulk.completed(&self.card.provider, operation, None),
         }
     }
 
@@ -694,7 +697,9 @@ impl Inner {
                     );
                 }
             }
-            OperationKind::Bulk => self.bulk.completed(self, operation, Some((error, why))),
+            OperationKind::Bulk => self
+                .bulk
+                .completed(&self.card.provider, operation, Some((error, why))),
         }
     }
 
@@ -709,7 +714,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Registrations may be bound to the endpoint.
-        self.withdraw_all();
+        self.bulk.withdraw_all();
         // SAFETY: nobody else has this any more, and what follows only frees memory.
         unsafe { self.endpoint.close() };
     }

@@ -35,27 +35,33 @@ mod card;
 pub mod conformance;
 mod core;
 mod ffi;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
+mod held;
 mod library;
 mod link;
 mod memory;
 mod operations;
 mod order;
+mod packet_queues;
 mod packets;
+mod poller;
 mod read;
+mod readers;
+mod segment_table;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod token;
 mod traits;
+mod transfers;
 mod waiting;
 mod wire;
 
 pub use self::core::{Listening, Ofi};
 pub use library::{Library, OfiError};
 pub use memory::Imported;
-#[cfg(fuzzing)]
-#[doc(hidden)]
-pub use memory::fuzzing;
 pub use survey::{OfiOptions, ProviderReport, TEXT_VARIABLES, Verdict, adapter, survey};
 
 farpost_tunables::tunables! {

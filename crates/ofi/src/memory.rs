@@ -10,174 +10,15 @@
 use super::Ofi;
 use super::core::Inner;
 use super::link::{Announced, Link};
-use super::read::{READ_FROM, Readers};
-use super::wire::{self, Parsed, Small, control, outcome};
+use super::read::READ_FROM;
+use super::wire::{self, Small, control, outcome};
 use farpost_fabric::{
     Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, Result,
     SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
-use std::cell::{Ref, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// What a handle stands for.
-pub struct Entry {
-    pub link: Rc<Link>,
-    id: u32,
-    /// None: withdrawn.
-    memory: Option<Mapping>,
-    writable: bool,
-}
-
-/// What a value that cannot be right was, and the value.
-pub type Wrong = (&'static str, u64);
-
-impl Entry {
-    /// A line or bytes arrived.
-    #[inline]
-    fn apply(&self, message: &Parsed<'_>) -> Result<(), Wrong> {
-        match message {
-            Parsed::Line { number, line, .. } => self.put_line(*number, line),
-            Parsed::Put { offset, bytes, .. } => self.put(*offset, bytes),
-            Parsed::Gather { .. } | Parsed::Control { .. } => Ok(()),
-        }
-    }
-
-    /// A line arrived.
-    #[inline]
-    fn put_line(&self, number: u32, line: &Line) -> Result<(), Wrong> {
-        let Some(memory) = &self.memory else { return Ok(()) };
-        let offset = number as usize * LINE_BYTES;
-        if !self.writable || offset + LINE_BYTES > LocalMemory::len(memory) {
-            return Err(("the number of a line it may write", u64::from(number)));
-        }
-        memory.store_line(offset, line);
-        Ok(())
-    }
-
-    /// Bytes arrived. A word is stored whole.
-    #[inline]
-    fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Wrong> {
-        let Some(memory) = &self.memory else { return Ok(()) };
-        self.check(memory, offset, bytes.len() as u64)?;
-        if !self.writable {
-            return Err(("a put to memory that it may only read", offset));
-        }
-        let offset = offset as usize;
-        match bytes.try_into() {
-            Ok(word) if offset.is_multiple_of(8) => memory.store(offset, u64::from_ne_bytes(word)),
-            _ => memory.write(offset, bytes),
-        }
-        Ok(())
-    }
-
-    /// Its memory, if `offset` and `len` lie in it. None: withdrawn.
-    pub fn range(&self, offset: u64, len: u64) -> Result<Option<&Mapping>, Wrong> {
-        if let Some(memory) = &self.memory {
-            self.check(memory, offset, len)?;
-        }
-        Ok(self.memory.as_ref())
-    }
-
-    fn check(&self, memory: &Mapping, offset: u64, len: u64) -> Result<(), Wrong> {
-        let limit = LocalMemory::len(memory) as u64;
-        if offset > limit || len > limit - offset {
-            return Err(("an offset in a segment", offset));
-        }
-        Ok(())
-    }
-}
-
-/// A segment of ours.
-struct Published {
-    memory: Mapping,
-    access: Access,
-}
-
-/// All segments of ours.
-#[derive(Default)]
-pub struct Segments {
-    entries: RefCell<Vec<Entry>>,
-    published: RefCell<BTreeMap<u32, Published>>,
-    pub readers: Readers,
-    /// Identifiers in the order in which they were published, for telling peers.
-    log: RefCell<Vec<u32>>,
-}
-
-impl Segments {
-    /// What handles stand for.
-    #[inline]
-    pub fn entries(&self) -> Ref<'_, Vec<Entry>> {
-        self.entries.borrow()
-    }
-
-    /// Do what a message says of segments, if `admit` takes it as the next one of its sender's. False: it is about no segment of ours.
-    #[inline]
-    pub fn deliver(
-        &self,
-        message: Parsed<'_>,
-        admit: impl FnOnce(&Rc<Link>) -> bool,
-        mut blame: impl FnMut(&Link, Wrong),
-    ) -> bool {
-        let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. } | Parsed::Gather { handle, .. }) =
-            message
-        else {
-            return false;
-        };
-        let entries = self.entries.borrow();
-        let Some(entry) = entries.get(handle as usize) else {
-            return false;
-        };
-        if !admit(&entry.link) {
-            return true;
-        }
-        let Parsed::Gather { mut records, .. } = message else {
-            if let Err(wrong) = entry.apply(&message) {
-                blame(&entry.link, wrong);
-            }
-            return true;
-        };
-        let link = &entry.link;
-        while let Some(record) = records.next() {
-            let (Parsed::Line { handle, .. } | Parsed::Put { handle, .. }) = record else {
-                return true;
-            };
-            let Some(entry) = entries.get(handle as usize).filter(|e| Rc::ptr_eq(&e.link, link)) else {
-                blame(link, ("the handle of a segment", handle.into()));
-                return true;
-            };
-            if let Err(wrong) = entry.apply(&record) {
-                blame(link, wrong);
-            }
-        }
-        if !records.is_empty() {
-            blame(link, ("the end of a message", 0));
-        }
-        true
-    }
-
-    /// A handle for `link` to a segment.
-    fn grant(&self, link: &Rc<Link>, id: u32, memory: &Mapping, permission: Permission) -> u32 {
-        let mut entries = self.entries.borrow_mut();
-        let writable = permission == Permission::ReadWrite;
-        // A peer that imports again gets what it has.
-        let same = |e: &Entry| {
-            e.id == id && e.writable == writable && e.memory.is_some() && Rc::ptr_eq(&e.link, link)
-        };
-        if let Some(at) = entries.iter().rposition(same) {
-            return at as u32;
-        }
-        entries.push(Entry {
-            link: Rc::clone(link),
-            id,
-            memory: Some(memory.clone()),
-            writable,
-        });
-        entries.len() as u32 - 1
-    }
-}
 
 fn code(permission: Permission) -> u64 {
     match permission {
@@ -197,24 +38,10 @@ fn permission(code: u64) -> Option<Permission> {
 impl Inner {
     /// Tell `link` of the segments that it may import and has not heard of.
     pub fn announce(&self, link: &Rc<Link>) {
-        let log = self.segments.log.borrow();
-        if link.told_segments.get() == log.len() {
-            return;
-        }
-        let published = self.segments.published.borrow();
-        for id in &log[link.told_segments.get()..] {
-            let Some(segment) = published.get(id) else {
-                continue;
-            };
-            let Some(granted) = segment.access.of(link.peer) else {
-                continue;
-            };
-            let handle = self.segments.grant(link, *id, &segment.memory, granted);
-            let len = LocalMemory::len(&segment.memory) as u64;
-            let words = [u64::from(*id), code(granted), len, u64::from(handle)];
+        self.segments.announce(link, |id, granted, len, handle| {
+            let words = [u64::from(id), code(granted), len as u64, u64::from(handle)];
             self.control(link, control::ANNOUNCE, 0, &words);
-        }
-        link.told_segments.set(log.len());
+        });
     }
 
     pub fn on_announce(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
@@ -236,7 +63,7 @@ impl Inner {
 
     pub fn on_import(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
         let (number, id, wanted) = (words[0], u32::try_from(words[1]).ok()?, permission(words[2])?);
-        let published = self.segments.published.borrow();
+        let published = self.segments.published();
         let answer = match published.get(&id) {
             None => [number, outcome::NOT_PUBLISHED, 0, 0],
             Some(segment) if !segment.access.admits(link.peer, wanted) => [number, outcome::DENIED, 0, 0],
@@ -260,11 +87,10 @@ impl Inner {
             return None;
         }
         let answer = |outcome| Small::control(link.token(), self.me.0, control::GOT, 0, &[number, outcome]);
-        let Some(memory) = &entry.memory else {
+        let Some(memory) = entry.range(offset, len).ok()? else {
             self.send(link, &answer(outcome::NOT_PUBLISHED));
             return Some(());
         };
-        entry.check(memory, offset, len).ok()?;
         let mut bytes = vec![0; len as usize];
         memory.read(offset as usize, &mut bytes);
         self.send_parts(link, &[answer(outcome::YES).bytes(), &bytes]);
@@ -418,7 +244,7 @@ impl RemoteMemory for Ofi {
         access: Access,
         begin: impl FnOnce(&Mapping),
     ) -> Result<Mapping> {
-        if self.0.segments.published.borrow().contains_key(&id.0) {
+        if self.0.segments.published().contains_key(&id.0) {
             return Err(FabricError::InUse { id: id.0 });
         }
         let memory = Mapping::private(len, (self.0.me, id))?;
@@ -441,17 +267,10 @@ impl RemoteMemory for Ofi {
 
     fn unpublish(&self, id: SegmentId) -> Result<()> {
         let inner = &self.0;
-        let gone = inner.segments.published.borrow_mut().remove(&id.0);
-        let gone = gone.ok_or(FabricError::not_published(inner.me, id))?;
-        inner.forget_segment(&gone.memory);
-        let mut holders: Vec<Rc<Link>> = Vec::new();
-        let mut entries = inner.segments.entries.borrow_mut();
-        for entry in entries.iter_mut().filter(|e| e.id == id.0) {
-            if entry.memory.take().is_some() {
-                holders.push(Rc::clone(&entry.link));
-            }
-        }
-        drop(entries);
+        let gone = inner.segments.unpublish(id);
+        let memory = gone.ok_or(FabricError::not_published(inner.me, id))?;
+        inner.forget_segment(&memory);
+        let holders = inner.segments.void_all(id);
         inner.tell_withdrawn(&holders, id);
         Ok(())
     }
@@ -461,7 +280,7 @@ impl RemoteMemory for Ofi {
         inner.check_peer(peer)?;
         let (owner, wanted) = ((peer, id), (permission, len));
         if peer == inner.me {
-            let published = inner.segments.published.borrow();
+            let published = inner.segments.published();
             let segment = published.get(&id.0).ok_or(FabricError::not_published(peer, id))?;
             let found = LocalMemory::len(&segment.memory);
             let grant = Grant::new(owner, found, segment.access.of(peer), wanted)?;
@@ -490,47 +309,14 @@ impl RemoteMemory for Ofi {
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
-        let mut published = inner.segments.published.borrow_mut();
-        if published.contains_key(&id.0) {
-            return Err(FabricError::InUse { id: id.0 });
-        }
-        let memory = memory.clone();
-        published.insert(id.0, Published { memory, access });
-        inner.segments.log.borrow_mut().push(id.0);
-        Ok(())
+        inner.segments.publish(id, memory, access)
     }
 
     fn republish(&self, id: SegmentId, _memory: &Mapping, access: Access) -> Result<()> {
         let inner = &self.0;
         access.check(inner.size)?;
-        let before = {
-            let mut published = inner.segments.published.borrow_mut();
-            let segment = published
-                .get_mut(&id.0)
-                .ok_or(FabricError::not_published(inner.me, id))?;
-            std::mem::replace(&mut segment.access, access.clone())
-        };
-        // What peers were told is not so any more: handles that say more are void, and the next import asks.
-        let void = |entry: &Entry| {
-            let may = if entry.writable {
-                Permission::ReadWrite
-            } else {
-                Permission::Read
-            };
-            !access.admits(entry.link.peer, may)
-        };
-        let mut holders: Vec<Rc<Link>> = Vec::new();
-        for entry in inner.segments.entries.borrow_mut().iter_mut() {
-            if entry.id == id.0
-                && entry.memory.is_some()
-                && access.of(entry.link.peer) != before.of(entry.link.peer)
-            {
-                if void(entry) {
-                    entry.memory = None;
-                }
-                holders.push(Rc::clone(&entry.link));
-            }
-        }
+        let holders = inner.segments.republish(id, &access);
+        let holders = holders.ok_or(FabricError::not_published(inner.me, id))?;
         inner.tell_withdrawn(&holders, id);
         Ok(())
     }
@@ -575,6 +361,3 @@ impl Inner {
         }
     }
 }
-
-#[cfg(fuzzing)]
-pub mod fuzzing;

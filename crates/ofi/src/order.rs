@@ -9,34 +9,11 @@
 
 use super::core::Inner;
 use super::link::Link;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// No message is kept that is so far ahead: the one that is missing will not come.
 const FAR_AHEAD: u64 = 4096;
-/// Messages up to this length complete in order on providers on byte streams: those on the `ofi_rxm` layer lie in its
-/// buffers (`FI_OFI_RXM_BUFFER_SIZE`).
-const BUFFERED: usize = 16 << 10;
-
-/// Peers whose messages are kept.
-#[derive(Default)]
-pub struct Held(RefCell<Vec<Rc<Link>>>);
-
-impl Held {
-    /// Whether there is any.
-    #[inline]
-    pub fn any(&self) -> bool {
-        !self.0.borrow().is_empty()
-    }
-}
-
-/// Whether messages of at most `message` bytes are known to complete in the order of sending. Then a gap is a loss, and known at once.
-pub fn completes_in_order(provider: &str, message: usize) -> bool {
-    let on_stream = matches!(provider.split(';').next(), Some("tcp" | "net"));
-    on_stream && message <= BUFFERED
-}
-
 impl Inner {
     /// Keep a message of `link`'s that is `ahead` of the next one.
     #[cold]
@@ -45,11 +22,7 @@ impl Inner {
             return self.lost(link, ahead);
         }
         link.held.borrow_mut().insert(token, bytes.into());
-        let mut all = self.held.0.borrow_mut();
-        if !all.iter().any(|l| Rc::ptr_eq(l, link)) {
-            link.held_since.set(None);
-            all.push(Rc::clone(link));
-        }
+        self.held.add(link);
     }
 
     fn lost(&self, link: &Rc<Link>, ahead: u64) {
@@ -63,8 +36,7 @@ impl Inner {
     /// Apply what is kept and follows what has been applied.
     #[cold]
     pub fn release_held(&self) {
-        let all = self.held.0.borrow().clone();
-        for link in &all {
+        for link in &self.held.links() {
             loop {
                 let next = link.held.borrow_mut().remove(&link.next_in.get());
                 let Some(bytes) = next else { break };
@@ -72,10 +44,7 @@ impl Inner {
                 self.apply(&bytes);
             }
         }
-        self.held
-            .0
-            .borrow_mut()
-            .retain(|link| !link.held.borrow().is_empty());
+        self.held.tidy();
     }
 
     /// Give up those whose missing message has not come for long.
@@ -85,8 +54,7 @@ impl Inner {
         }
         let now = Instant::now();
         let patience = Duration::from_millis(self.tunables.gone);
-        let all = self.held.0.borrow().clone();
-        for link in &all {
+        for link in &self.held.links() {
             let Some(since) = link.held_since.get() else {
                 link.held_since.set(Some(now));
                 continue;
@@ -97,9 +65,6 @@ impl Inner {
                 self.lost(link, ahead);
             }
         }
-        self.held
-            .0
-            .borrow_mut()
-            .retain(|link| !link.held.borrow().is_empty());
+        self.held.tidy();
     }
 }

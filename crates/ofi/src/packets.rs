@@ -6,77 +6,10 @@
 use super::Ofi;
 use super::core::Inner;
 use super::link::Link;
+use super::packet_queues::PACKET_BYTES;
 use super::wire::{Small, control};
-use farpost_fabric::{Counter, Fault, PacketQueue, Peer, Port, Priority, Result, TrySend};
-use farpost_fabric::{LANES, lane};
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use farpost_fabric::{Counter, Fault, PacketQueue, Peer, Port, Priority, Result, TrySend, lane};
 use std::rc::Rc;
-
-/// Largest payload of a packet.
-const PACKET_BYTES: usize = 176;
-
-/// No window is larger: the tunable's limit.
-const WINDOW_MAX: u32 = 4096;
-
-/// A packet that has arrived.
-struct Packet {
-    from: Rc<Link>,
-    len: u8,
-    bytes: [u8; PACKET_BYTES],
-}
-
-/// Those that have arrived, by lane.
-pub struct Packets {
-    window: u32,
-    arrived: [RefCell<VecDeque<Packet>>; LANES],
-}
-
-impl Packets {
-    /// `window` packets per peer and lane.
-    pub fn new(window: u32) -> Self {
-        Self {
-            window,
-            arrived: Default::default(),
-        }
-    }
-
-    fn keep(&self, from: &Rc<Link>, lane: usize, payload: &[u8]) {
-        let arrived = &from.credits[lane].arrived;
-        arrived.set(arrived.get().wrapping_add(1));
-        let mut bytes = [0; PACKET_BYTES];
-        bytes[..payload.len()].copy_from_slice(payload);
-        self.arrived[lane].borrow_mut().push_back(Packet {
-            from: Rc::clone(from),
-            len: payload.len() as u8,
-            bytes,
-        });
-    }
-
-    /// A packet came. None: it cannot be.
-    pub fn arrived(&self, link: &Rc<Link>, lane: u16, payload: &[u8]) -> Option<()> {
-        let credits = link.credits.get(usize::from(lane))?;
-        let held = credits.arrived.get().wrapping_sub(credits.consumed.get());
-        // Its window may be larger than ours, but not so large that it could fill our memory.
-        if payload.len() > PACKET_BYTES || held >= WINDOW_MAX {
-            return None;
-        }
-        self.keep(link, usize::from(lane), payload);
-        Some(())
-    }
-
-    /// The peer has taken packets. None: it cannot be.
-    pub fn credited(&self, link: &Rc<Link>, lane: u16, count: u64) -> Option<()> {
-        let credits = link.credits.get(usize::from(lane))?;
-        let count = u32::try_from(count).ok()?;
-        let (sent, returned) = (credits.sent.get(), credits.returned.get());
-        if count.wrapping_sub(returned) > sent.wrapping_sub(returned) {
-            return None;
-        }
-        credits.returned.set(count);
-        Some(())
-    }
-}
 
 impl Inner {
     fn taken(&self, link: &Rc<Link>, lane: usize) {
@@ -135,17 +68,17 @@ impl PacketQueue for Ofi {
     fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {
         let lane = lane(port, priority);
         // The borrow ends before the closure runs: it may send.
-        let next = self.0.packets.arrived[lane].borrow_mut().pop_front();
+        let next = self.0.packets.next(lane);
         let Some(packet) = next else {
             return false;
         };
         self.0.taken(&packet.from, lane);
-        take(packet.from.peer, &packet.bytes[..packet.len.into()]);
+        take(packet.from.peer, packet.payload());
         true
     }
 
     fn packets_waiting(&self, port: Port, priority: Priority, limit: u32) -> u32 {
-        let waiting = self.0.packets.arrived[lane(port, priority)].borrow().len();
+        let waiting = self.0.packets.waiting(lane(port, priority));
         u32::try_from(waiting).unwrap_or(limit).min(limit)
     }
 }

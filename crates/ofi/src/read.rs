@@ -14,28 +14,10 @@ use farpost_fabric::{
     BulkTransfer, Completion, Descriptor, Direction, FabricError, LocalMemory, Result, SegmentId,
 };
 use farpost_mapped::Mapping;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Gets of fewer bytes are messages: the question for the key costs as much as they do.
 pub const READ_FROM: usize = 32 << 10;
-
-/// A peer that reads.
-struct Reader {
-    link: Rc<Link>,
-    key: u64,
-    /// Mapped for as long as it is read.
-    _memory: Mapping,
-}
-
-/// Who reads what, and what is registered for them.
-#[derive(Default)]
-pub struct Readers {
-    reading: RefCell<Vec<Reader>>,
-    /// Keys of segments that were read, by address.
-    registered: RefCell<BTreeMap<usize, (u64, Mapping)>>,
-}
 
 impl Inner {
     /// A peer wants to read from a segment. None: it cannot be.
@@ -62,62 +44,38 @@ impl Inner {
 
     /// Position and key of a segment's memory, which is `link`'s to read until it says otherwise.
     fn let_read(&self, link: &Rc<Link>, memory: Mapping) -> Result<(u64, u64)> {
-        let readers = &self.segments.readers;
         let (address, len) = (memory.address(), LocalMemory::len(&memory));
-        let mut registered = readers.registered.borrow_mut();
-        if registered
-            .get(&address)
-            .is_none_or(|(_, m)| LocalMemory::len(m) != len)
-        {
+        if !self.readers.has_registered(&memory) {
             let key = self.expose((address, len), false)?;
-            if let Some((old, _)) = registered.insert(address, (key, memory.clone())) {
-                self.withdraw(old);
+            if let Some(old) = self.readers.register(&memory, key) {
+                self.bulk.withdraw(old);
             }
         }
         // Once more, and so the same.
         let key = self.expose((address, len), false)?;
-        readers.reading.borrow_mut().push(Reader {
-            link: Rc::clone(link),
-            key,
-            _memory: memory,
-        });
+        self.readers.begin(link, key, memory);
         Ok((self.exposed_base(address), key))
     }
 
     /// A peer has read.
     pub fn on_was_read(&self, link: &Rc<Link>, key: u64) {
-        let mut reading = self.segments.readers.reading.borrow_mut();
-        let found = reading
-            .iter()
-            .position(|r| r.key == key && Rc::ptr_eq(&r.link, link));
-        if let Some(at) = found {
-            self.withdraw(key);
-            reading.swap_remove(at);
-        }
+        self.readers.end(link, key, |key| self.bulk.withdraw(key));
     }
 
     /// A peer reads no more.
     pub fn forget_reader(&self, link: &Rc<Link>) {
-        self.segments.readers.reading.borrow_mut().retain(|reader| {
-            let stays = !Rc::ptr_eq(&reader.link, link);
-            if !stays {
-                self.withdraw(reader.key);
-            }
-            stays
-        });
+        self.readers.forget(link, |key| self.bulk.withdraw(key));
     }
 
     /// Whether the provider holds a segment's memory, because a peer has read it.
     pub fn is_registered(&self, memory: &Mapping) -> bool {
-        let registered = self.segments.readers.registered.borrow();
-        registered.contains_key(&memory.address())
+        self.readers.holds(memory)
     }
 
     /// A segment is no more; those who read it now read on.
     pub fn forget_segment(&self, memory: &Mapping) {
-        let mut registered = self.segments.readers.registered.borrow_mut();
-        if let Some((key, _)) = registered.remove(&memory.address()) {
-            self.withdraw(key);
+        if let Some(key) = self.readers.deregister(memory) {
+            self.bulk.withdraw(key);
         }
     }
 

@@ -1,21 +1,17 @@
 //! Sleeping, questions and their answers, and looking after peers that are silent.
 //!
-//! A process sleeps on one epoll descriptor. In it are the completion queue's, where the provider has one, and a
-//! timer, which is set while something needs another try that no completion announces: messages that wait for a
-//! connection to be made, or a provider without a descriptor, which is polled with short sleeps.
+//! A process sleeps on one epoll descriptor ([`Poller`](super::poller::Poller)). Its timer is set while something
+//! needs another try that no completion announces: messages that wait for a connection to be made, or a provider
+//! without a descriptor, which is polled with short sleeps.
 //!
 //! Cost class: *queued path*.
 
 use super::Ofi;
 use super::alive::{Found, Probe};
-use super::calls::Endpoint;
 use super::core::Inner;
-use super::library::OfiError;
 use super::link::Link;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::{FabricError, Interrupt, Peer, Result, Time, Wake};
-use farpost_net::poll::{Alarm, Poll};
-use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -24,56 +20,10 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_millis(1);
 /// How often a provider without a descriptor is polled during a sleep.
 const POLL: Duration = Duration::from_micros(200);
-/// No sleep is longer.
-const LONGEST: Duration = Duration::from_secs(1 << 30);
 /// Looks without anything before a wait sleeps a little.
 const SPINS: u32 = 200;
 /// The longest time between two looks at silent peers during a sleep.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// What a process sleeps on.
-pub struct Waiting {
-    poll: Poll,
-    timer: Alarm,
-    timer_set: Cell<bool>,
-}
-
-impl Waiting {
-    /// To sleep on `endpoint`'s completions.
-    pub fn new(endpoint: &Rc<Endpoint>) -> Result<Self, OfiError> {
-        let failed = |what: &str, error| OfiError::Refused(format!("libfabric fabric: {what}: {error}"));
-        let poll = Poll::new().map_err(|error| failed("no descriptor to wait on", error))?;
-        let timer = Alarm::new().map_err(|error| failed("no timer", error))?;
-        for fd in [timer.descriptor()].into_iter().chain(endpoint.wait_descriptor()) {
-            poll.add(fd, libc::EPOLLIN as u32, 0).map_err(|error| {
-                let what = "has a completion queue that cannot be waited on";
-                failed(&format!("{} {what}", endpoint.provider()), error)
-            })?;
-        }
-        Ok(Self {
-            poll,
-            timer,
-            timer_set: Cell::new(false),
-        })
-    }
-
-    /// Make the descriptor readable after `interval`, again and again; zero: not at all.
-    fn set_timer(&self, interval: Duration) {
-        if !interval.is_zero() {
-            self.timer.set(interval, interval);
-        } else if self.timer_set.get() {
-            self.timer.stop();
-        }
-        self.timer_set.set(!interval.is_zero());
-    }
-
-    /// Wait until the descriptor is readable or `timeout` is over.
-    fn wait(&self, timeout: Duration) {
-        if self.poll.sleep(timeout.min(LONGEST)) && self.timer_set.get() {
-            self.timer.quiet();
-        }
-    }
-}
 
 impl Inner {
     /// See to it that the descriptor wakes us. False: there is something to do now.
@@ -82,7 +32,7 @@ impl Inner {
             self.send_gathered();
         }
         if self.endpoint.wait_descriptor().is_none() {
-            self.waiting.set_timer(POLL);
+            self.poller.set_timer(POLL);
             return true;
         }
         if !self.endpoint.may_wait() {
@@ -98,14 +48,14 @@ impl Inner {
             (false, true) => LOOK,
             (false, false) => Duration::ZERO,
         };
-        self.waiting.set_timer(interval);
+        self.poller.set_timer(interval);
         true
     }
 
     /// Sleep a little, or until something happens.
     pub fn nap(&self) {
         if self.arm() {
-            self.waiting.wait(Duration::from_millis(20));
+            self.poller.wait(Duration::from_millis(20));
         }
         self.look_at_silent();
     }
@@ -274,13 +224,13 @@ impl Interrupt for Ofi {
             if !self.0.arm() {
                 continue;
             }
-            self.0.waiting.wait(left);
+            self.0.poller.wait(left);
             self.0.look_at_silent();
         }
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        Some(self.0.waiting.poll.descriptor())
+        Some(self.0.poller.descriptor())
     }
 
     fn arm(&self) -> bool {

@@ -1,8 +1,11 @@
 //! For the fuzz targets: what the messages of two peers do, without libfabric.
 
-use super::*;
-use crate::packets::Packets;
-use farpost_fabric::LANES;
+use crate::link::Link;
+use crate::packet_queues::Packets;
+use crate::segment_table::{Segments, Wrong};
+use farpost_fabric::{LANES, LocalMemory, Peer, Permission, Result, SegmentId};
+use farpost_mapped::Mapping;
+use std::rc::Rc;
 
 pub use crate::wire::{Parsed, Small, control, parse, word};
 
@@ -35,7 +38,7 @@ impl Receiver {
             segments.grant(&links[peer], id, &one, permission);
             memory.push(one);
         }
-        segments.entries.borrow_mut()[2].memory = None;
+        segments.void_all(SegmentId(12));
         Ok(Self {
             segments,
             memory,
