@@ -65,7 +65,7 @@ impl Bodies {
     pub const CHECKED: &[&str] = &["check"];
 
     /// Reads each place below `src`, a file or a folder whose `*.rs` files are read, and takes each `pub(crate) fn mpi_...` (or
-    /// `unsafe fn`) as a body that lives in the module of its file, and so the names in one of [`MACROS`]. One that gives a `Collective`
+    /// `unsafe fn`) as a body that lives in the module of its file, and so the names in one of `MACROS`. One that gives a `Collective`
     /// is the body of the blocking, nonblocking and persistent form.
     ///
     /// # Errors
