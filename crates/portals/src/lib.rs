@@ -31,7 +31,6 @@ mod malformed;
 pub mod memory;
 pub mod net;
 mod network_interface;
-mod numbered;
 mod owner;
 mod swap;
 mod translate;

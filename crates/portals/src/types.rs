@@ -1,7 +1,6 @@
 //! Types and constants (section 3.2 of the document).
 
 use crate::memory::Segment;
-use crate::numbered::numbered;
 use std::rc::Rc;
 
 /// Any identifier (`PTL_NID_ANY`, `PTL_PID_ANY`, `PTL_UID_ANY`, `PTL_JID_ANY`, `PTL_PT_INDEX_ANY`).
@@ -161,36 +160,34 @@ impl Limits {
     };
 }
 
-numbered! {
-    /// Whether an object is released when it has served its purpose (`ptl_unlink_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(C)]
-    pub enum Unlink: u32 {
-        /// Stays until unlinked by a call (`PTL_RETAIN`).
-        Retain = 0,
-        /// Goes by itself (`PTL_UNLINK`).
-        Unlink = 1,
-    }
+/// Whether an object is released when it has served its purpose (`ptl_unlink_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
+pub enum Unlink {
+    /// Stays until unlinked by a call (`PTL_RETAIN`).
+    Retain = 0,
+    /// Goes by itself (`PTL_UNLINK`).
+    Unlink = 1,
+}
 
-    /// Where a match entry goes (`ptl_ins_pos_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(C)]
-    pub enum Position: u32 {
-        /// Before the base entry, or at the head of the list (`PTL_INS_BEFORE`).
-        Before = 0,
-        /// After the base entry, or at the tail of the list (`PTL_INS_AFTER`).
-        After = 1,
-    }
+/// Where a match entry goes (`ptl_ins_pos_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
+pub enum Position {
+    /// Before the base entry, or at the head of the list (`PTL_INS_BEFORE`).
+    Before = 0,
+    /// After the base entry, or at the tail of the list (`PTL_INS_AFTER`).
+    After = 1,
+}
 
-    /// Whether a put asks for an acknowledgement (`ptl_ack_req_t`).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(C)]
-    pub enum AckReq: u32 {
-        /// `PTL_ACK_REQ`.
-        Ack = 0,
-        /// `PTL_NO_ACK_REQ`.
-        NoAck = 1,
-    }
+/// Whether a put asks for an acknowledgement (`ptl_ack_req_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
+pub enum AckReq {
+    /// `PTL_ACK_REQ`.
+    Ack = 0,
+    /// `PTL_NO_ACK_REQ`.
+    NoAck = 1,
 }
 
 /// Options of a memory descriptor (section 3.10.1). None at all is legal: every descriptor can receive replies.
@@ -273,36 +270,34 @@ impl Md {
 /// by the caller; the library follows no address itself.
 pub type Iovec = Option<Rc<[Segment]>>;
 
-numbered! {
-    /// What an event tells (`ptl_event_kind_t`, section 3.11.1), in the order of the enumeration.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    #[repr(C)]
-    pub enum EventKind: u32 {
-        /// A get has matched.
-        GetStart = 0,
-        /// The reply to a get has been sent.
-        GetEnd = 1,
-        /// A put has matched.
-        PutStart = 2,
-        /// A put's data is in place.
-        PutEnd = 3,
-        /// A get-put has matched.
-        GetPutStart = 4,
-        /// A get-put has swapped and its reply has been sent.
-        GetPutEnd = 5,
-        /// A reply has begun to arrive.
-        ReplyStart = 6,
-        /// A reply is in place.
-        ReplyEnd = 7,
-        /// A put begins to leave.
-        SendStart = 8,
-        /// A put has left: its memory may be used again.
-        SendEnd = 9,
-        /// The target has acknowledged a put.
-        Ack = 10,
-        /// A descriptor has been released by itself.
-        Unlink = 11,
-    }
+/// What an event tells (`ptl_event_kind_t`, section 3.11.1), in the order of the enumeration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::FromRepr)]
+#[repr(u32)]
+pub enum EventKind {
+    /// A get has matched.
+    GetStart = 0,
+    /// The reply to a get has been sent.
+    GetEnd = 1,
+    /// A put has matched.
+    PutStart = 2,
+    /// A put's data is in place.
+    PutEnd = 3,
+    /// A get-put has matched.
+    GetPutStart = 4,
+    /// A get-put has swapped and its reply has been sent.
+    GetPutEnd = 5,
+    /// A reply has begun to arrive.
+    ReplyStart = 6,
+    /// A reply is in place.
+    ReplyEnd = 7,
+    /// A put begins to leave.
+    SendStart = 8,
+    /// A put has left: its memory may be used again.
+    SendEnd = 9,
+    /// The target has acknowledged a put.
+    Ack = 10,
+    /// A descriptor has been released by itself.
+    Unlink = 11,
 }
 
 /// What went wrong with an operation, in END and ACK events (`ptl_ni_fail_t`); `PTL_NI_OK` is 0. The document names no

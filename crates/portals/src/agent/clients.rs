@@ -25,7 +25,7 @@ impl<F: Fabric> Core<F> {
             return fail!("the version of a mailbox", version);
         }
         let (limits, opening): (Limits, u32) = words.read()?;
-        let mode = Mode::of(title.aux).ok_or(error!("the mode of a client", title.aux))?;
+        let mode = Mode::from_repr(title.aux).ok_or(error!("the mode of a client", title.aux))?;
         let entry = &mut self.clients[at];
         let (number, peer) = (entry.number, entry.peer());
         if opening != entry.era {

@@ -13,7 +13,6 @@
 //!
 //! The queues are [`farpost_channel::records`]; a descriptor of 256 segments has room in one record.
 
-use crate::numbered::numbered;
 pub use farpost_channel::records::{Reader, Title, Writer, lines_of};
 use farpost_fabric::{FabricError, LINE_BYTES, Line, Remote};
 
@@ -63,7 +62,7 @@ pub struct Control {
 impl Control {
     /// What the client is.
     pub fn client(&self) -> ClientState {
-        ClientState::of(self.state as u8).unwrap_or(ClientState::Unknown)
+        ClientState::from_repr(self.state as u8).unwrap_or(ClientState::Unknown)
     }
 
     /// Which opening it is about.
@@ -96,22 +95,20 @@ impl Control {
     }
 }
 
-numbered! {
-    /// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u8)]
-    pub enum ClientState: u8 {
-        /// Nothing has been said.
-        Unknown = 0,
-        /// Served.
-        Open = 1,
-        /// Closed at its own request.
-        Closed = 2,
-        /// Wrote what cannot be: not served any more.
-        Faulty = 3,
-        /// Served, with bodies going through windows: the agent cannot reach its memory.
-        Carried = 4,
-    }
+/// What a client is to its agent: the low byte of [`Control::state`], the opening that it is about above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
+pub enum ClientState {
+    /// Nothing has been said.
+    Unknown = 0,
+    /// Served.
+    Open = 1,
+    /// Closed at its own request.
+    Closed = 2,
+    /// Wrote what cannot be: not served any more.
+    Faulty = 3,
+    /// Served, with bodies going through windows: the agent cannot reach its memory.
+    Carried = 4,
 }
 
 /// The word by which the agent says whether a client may enter: state, the opening that would be, command lines taken.

@@ -12,19 +12,16 @@ pub mod record;
 mod request;
 mod routes;
 
-use crate::numbered::numbered;
 pub use record::{Halves, Record, SMALL, Update, Write, command};
 pub use request::Request;
 pub use routes::{ENVELOPE_BYTES, Routes, envelope, open_envelope};
 
-numbered! {
-    /// Where matching is done for a client.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u16)]
-    pub enum Mode: u16 {
-        /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
-        Generic = 0,
-        /// By the agent.
-        Accelerated = 1,
-    }
+/// Where matching is done for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u16)]
+pub enum Mode {
+    /// By the client, after an interrupt: it does not look for what arrives, but sleeps until it is rung.
+    Generic = 0,
+    /// By the agent.
+    Accelerated = 1,
 }

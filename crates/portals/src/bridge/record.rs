@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::library::{AccessEntry, Target};
 use crate::malformed::{Malformed, error, fail};
-use crate::numbered::numbered;
 use crate::types::{AckReq, Event, EventKind, Handle, Limits, Md, NiFail, Position, ProcessId, Unlink};
 
 /// What a client asks. From [`ME_ATTACH`](command::ME_ATTACH) on for accelerated clients only.
@@ -61,17 +60,16 @@ pub mod event {
     pub const NO_PENDING: u16 = u16::MAX;
 }
 
-numbered! {
-    /// What an update of a descriptor is to do.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Update: u32 {
-        /// Say what the descriptor has.
-        Read = 0,
-        /// Replace it, unless the queue holds an event or will.
-        Replace = 1,
-        /// Replace it, unless the queue holds an event now.
-        ReplaceUnlessLogged = 2,
-    }
+/// What an update of a descriptor is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
+pub enum Update {
+    /// Say what the descriptor has.
+    Read = 0,
+    /// Replace it, unless the queue holds an event or will.
+    Replace = 1,
+    /// Replace it, unless the queue holds an event now.
+    ReplaceUnlessLogged = 2,
 }
 
 /// Says that this side knows the same records.
@@ -279,11 +277,11 @@ halves! {
     bool: it => u32::from(it), half => Ok(half != 0);
     Handle: Handle(it) => it, half => Ok(Handle(half));
     NiFail: NiFail(it) => it, half => Ok(NiFail(half));
-    EventKind: it => it as u32, half => EventKind::of(half).ok_or(error!("the kind of an event", half));
-    Unlink: it => it as u32, half => Unlink::of(half).ok_or(error!("when an object is released", half));
-    Position: it => it as u32, half => Position::of(half).ok_or(error!("where a match entry goes", half));
-    Update: it => it as u32, half => Update::of(half).ok_or(error!("how to update a descriptor", half));
-    AckReq: it => it as u32, half => AckReq::of(half).ok_or(error!("whether a put is acknowledged", half));
+    EventKind: it => it as u32, half => EventKind::from_repr(half).ok_or(error!("the kind of an event", half));
+    Unlink: it => it as u32, half => Unlink::from_repr(half).ok_or(error!("when an object is released", half));
+    Position: it => it as u32, half => Position::from_repr(half).ok_or(error!("where a match entry goes", half));
+    Update: it => it as u32, half => Update::from_repr(half).ok_or(error!("how to update a descriptor", half));
+    AckReq: it => it as u32, half => AckReq::from_repr(half).ok_or(error!("whether a put is acknowledged", half));
 }
 
 /// Two halves of a word.

@@ -19,37 +19,34 @@
 //! acknowledgement (section 4.2).
 
 use super::drops::DropReason;
-use crate::numbered::numbered;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 36;
 /// In the place of an operation: no answer is wanted.
 pub const NO_ANSWER: u64 = u64::MAX;
 
-numbered! {
-    /// What a message is.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u8)]
-    pub enum MessageKind: u8 {
-        /// Acknowledges a put.
-        Ack = 0,
-        /// Brings data.
-        Put = 1,
-        /// Asks for data.
-        Get = 2,
-        /// Answers a get or a get-put.
-        Reply = 3,
-        /// Brings data and asks for what it replaces.
-        GetPut = 4,
-        /// There will be no ack or reply.
-        Nothing = 5,
-        /// A put of which only the header goes.
-        PutHeader = 6,
-        /// A put whose body could not be read.
-        LostPut = 7,
-        /// A reply whose body could not be read.
-        LostReply = 8,
-    }
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// Acknowledges a put.
+    Ack = 0,
+    /// Brings data.
+    Put = 1,
+    /// Asks for data.
+    Get = 2,
+    /// Answers a get or a get-put.
+    Reply = 3,
+    /// Brings data and asks for what it replaces.
+    GetPut = 4,
+    /// There will be no ack or reply.
+    Nothing = 5,
+    /// A put of which only the header goes.
+    PutHeader = 6,
+    /// A put whose body could not be read.
+    LostPut = 7,
+    /// A reply whose body could not be read.
+    LostReply = 8,
 }
 
 impl MessageKind {
@@ -142,7 +139,7 @@ impl Header {
         let half: [u8; 4] = bytes[32..].try_into().expect("four bytes");
         let half = u64::from(u32::from_le_bytes(half));
         let field = |low: u64, high: u64| low >> 32 | high << 32;
-        let kind = MessageKind::of(words[0] as u8).ok_or(DropReason::Malformed)?;
+        let kind = MessageKind::from_repr(words[0] as u8).ok_or(DropReason::Malformed)?;
         let header = Self {
             kind,
             pt_index: (words[0] >> 8) as u8,

@@ -26,7 +26,6 @@
 
 use super::upper::HEADER_BYTES;
 use crate::malformed::{Malformed, fail};
-use crate::numbered::numbered;
 use farpost_fabric::PACKET_BYTES;
 
 /// The word at the front.
@@ -41,19 +40,17 @@ pub fn stream_bytes(checked: bool) -> usize {
     PACKET_BYTES - WORD - if checked { CHECK } else { 0 }
 }
 
-numbered! {
-    /// What a packet is.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u8)]
-    pub enum PacketKind: u8 {
-        Short = 1,
-        Staged = 2,
-        Pull = 3,
-        Stream = 4,
-        Data = 5,
-        Control = 6,
-        Gather = 7,
-    }
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
+pub enum PacketKind {
+    Short = 1,
+    Staged = 2,
+    Pull = 3,
+    Stream = 4,
+    Data = 5,
+    Control = 6,
+    Gather = 7,
 }
 
 pub const HAS_ACK: u8 = 1 << 3;
@@ -64,28 +61,26 @@ pub const WANTS_ACK: u8 = 1 << 5;
 pub const CHECKED: u8 = 1 << 6;
 pub const ACK_OTHER: u8 = 1 << 7;
 
-numbered! {
-    /// Unnumbered packets. The channel is the one whose receiver (acknowledgements, refusals) or sender speaks.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[repr(u8)]
-    pub enum Op: u8 {
-        /// Acknowledgements of both channels: word 1 holds a mask (bytes 0, 1) and the packets wanted next (bytes 2..6).
-        Ack = 1,
-        /// A packet before this one is missing: send again from the numbered one on.
-        Gap = 2,
-        /// No room for the numbered packet: send again later. Tag 0: no source, nothing is known about the sender.
-        Busy = 3,
-        /// A new connection with this tag. Word 1: the tag before (bytes 0, 1), the packets wanted next of both channels under it
-        /// (bytes 2..6), ways of sending that do not work (byte 6).
-        Sync = 4,
-        /// The receiver wants to forget the connection with this tag. Word 1 as in `Ack`.
-        Detach = 5,
-        /// The sender has forgotten it too.
-        Detached = 6,
-        /// The sender of the numbered message may copy parts of its body too. Words 1 to 3: bytes wanted, bytes of a part, the
-        /// receiver's address.
-        Grant = 7,
-    }
+/// Unnumbered packets. The channel is the one whose receiver (acknowledgements, refusals) or sender speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
+#[repr(u8)]
+pub enum Op {
+    /// Acknowledgements of both channels: word 1 holds a mask (bytes 0, 1) and the packets wanted next (bytes 2..6).
+    Ack = 1,
+    /// A packet before this one is missing: send again from the numbered one on.
+    Gap = 2,
+    /// No room for the numbered packet: send again later. Tag 0: no source, nothing is known about the sender.
+    Busy = 3,
+    /// A new connection with this tag. Word 1: the tag before (bytes 0, 1), the packets wanted next of both channels under it
+    /// (bytes 2..6), ways of sending that do not work (byte 6).
+    Sync = 4,
+    /// The receiver wants to forget the connection with this tag. Word 1 as in `Ack`.
+    Detach = 5,
+    /// The sender has forgotten it too.
+    Detached = 6,
+    /// The sender of the numbered message may copy parts of its body too. Words 1 to 3: bytes wanted, bytes of a part, the
+    /// receiver's address.
+    Grant = 7,
 }
 
 /// Number of an [`Op::Detached`] by which a sender says that it has no use for the tag that it was told of, and knows what was
@@ -127,7 +122,7 @@ impl Word {
             return fail!("the length of a Portals packet", packet.len());
         };
         let word = u64::from_le_bytes(*first);
-        let Some(kind) = PacketKind::of(word as u8 & 7) else {
+        let Some(kind) = PacketKind::from_repr(word as u8 & 7) else {
             return fail!("the kind of a Portals packet", word & 0xff);
         };
         let read = Self {
@@ -154,7 +149,7 @@ impl Word {
 
     /// The operation and the channel of a control packet.
     pub fn op(&self) -> Result<(Op, usize), Malformed> {
-        let Some(op) = Op::of(self.second & 0x7f) else {
+        let Some(op) = Op::from_repr(self.second & 0x7f) else {
             return fail!("the operation of a Portals control packet", self.second);
         };
         Ok((op, usize::from(self.second >> 7)))
