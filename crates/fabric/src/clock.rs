@@ -3,7 +3,7 @@
 //! The system's clock costs as much as a good part of a short message's way through here, so where the processor counts
 //! steadily, its counter is read instead and set by the system's clock now and then.
 //!
-//! In tests a clock may show [simulated](Simulated) time instead. Other builds have no such clocks, and no branch for them.
+//! With the feature `simulated` a clock may show [simulated](Simulated) time instead. Other builds have no such clocks, and no branch for them.
 //!
 //! Cost class: *fast path*.
 
@@ -30,20 +30,24 @@ pub struct Clock {
     rate: Cell<u64>,
     /// Counts for which the rate is trusted.
     span: Cell<u64>,
-    #[cfg(any(test, feature = "conformance"))]
+    #[cfg(feature = "simulated")]
     simulated: Option<std::rc::Rc<dyn Simulated>>,
 }
 
 /// Time that passes as a simulation or a test says.
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(feature = "simulated")]
 pub trait Simulated {
     /// Nanoseconds since its start.
     fn now(&self) -> u64;
     /// So many nanoseconds pass in a pause.
     fn pass(&self, nanos: u64);
+    /// Whether a sleep ends as soon as spinning would have seen something, so that nobody need spin.
+    fn skips(&self) -> bool {
+        false
+    }
 }
 
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(feature = "simulated")]
 impl Simulated for Cell<u64> {
     fn now(&self) -> u64 {
         self.get()
@@ -55,7 +59,7 @@ impl Simulated for Cell<u64> {
 }
 
 /// What pauses take in simulated time, nanoseconds: a look at a queue, and a yield that nobody uses.
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(feature = "simulated")]
 const PAUSES: [u64; 2] = [50, 400];
 
 impl core::fmt::Debug for Clock {
@@ -85,18 +89,27 @@ impl Clock {
             last: Cell::new(first),
             rate: Cell::new(0),
             span: Cell::new(0),
-            #[cfg(any(test, feature = "conformance"))]
+            #[cfg(feature = "simulated")]
             simulated: None,
         }
     }
 
     /// A clock of simulated time.
-    #[cfg(any(test, feature = "conformance"))]
+    #[cfg(feature = "simulated")]
     pub fn simulated(time: std::rc::Rc<dyn Simulated>) -> Self {
         Self {
             simulated: Some(time),
             ..Self::new()
         }
+    }
+
+    /// Whether waits are to sleep at once: see [`Simulated::skips`].
+    #[inline(always)]
+    pub fn skips(&self) -> bool {
+        #[cfg(feature = "simulated")]
+        return self.simulated.as_ref().is_some_and(|time| time.skips());
+        #[cfg(not(feature = "simulated"))]
+        false
     }
 
     /// Where it starts.
@@ -107,7 +120,7 @@ impl Clock {
     /// Nanoseconds since the epoch. Nearly never goes back, and then by very little.
     #[inline]
     pub fn now(&self) -> u64 {
-        #[cfg(any(test, feature = "conformance"))]
+        #[cfg(feature = "simulated")]
         if let Some(time) = &self.simulated {
             return time.now();
         }
@@ -122,7 +135,7 @@ impl Clock {
     /// Let the shortest time pass, without giving up the core.
     #[inline(always)]
     pub fn spin(&self) {
-        #[cfg(any(test, feature = "conformance"))]
+        #[cfg(feature = "simulated")]
         if let Some(time) = &self.simulated {
             return time.pass(PAUSES[0]);
         }
@@ -132,7 +145,7 @@ impl Clock {
     /// Give up the core for now.
     #[inline]
     pub fn yield_core(&self) {
-        #[cfg(any(test, feature = "conformance"))]
+        #[cfg(feature = "simulated")]
         if let Some(time) = &self.simulated {
             return time.pass(PAUSES[1]);
         }

@@ -37,6 +37,8 @@ mod packet;
 mod peer_map;
 pub mod progress;
 pub mod publish;
+#[cfg(feature = "simulated")]
+pub mod segment;
 pub mod slots;
 pub mod sync;
 mod time;
@@ -52,7 +54,7 @@ pub use grant::{Grant, assert_aligned, check_range};
 pub use interrupt::{Interrupt, Wake};
 pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
-    line_of,
+    bytes_of, line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
 pub use peer_map::PeerMap;

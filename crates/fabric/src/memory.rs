@@ -20,6 +20,15 @@ pub fn line_of(bytes: &[u8; LINE_BYTES]) -> Line {
     line
 }
 
+/// The bytes of a line.
+pub fn bytes_of(line: &Line) -> [u8; LINE_BYTES] {
+    let mut bytes = [0; LINE_BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
 /// What an importer may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {

@@ -1,107 +1,12 @@
 //! Segments and imports.
 
-use super::sparse::SparseBytes;
-use super::state::{ImportId, Published, line_bytes};
+use super::state::{ImportId, Published};
 use super::{InProc, Network};
+use crate::segment::Segment;
 use crate::{
     Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
-    Result, SegmentId, assert_aligned,
+    Result, SegmentId, assert_aligned, bytes_of,
 };
-use std::cell::RefCell;
-use std::rc::Rc;
-
-type Bytes = Rc<RefCell<SparseBytes>>;
-
-/// Memory of one endpoint. Clones are the same memory, also after a [`detach`](RemoteMemory::detach).
-#[derive(Clone)]
-pub struct Segment(Rc<RefCell<Bytes>>);
-
-impl Segment {
-    fn new(len: usize) -> Self {
-        Self::of(Rc::new(RefCell::new(SparseBytes::new(len))))
-    }
-
-    fn of(bytes: Bytes) -> Self {
-        Self(Rc::new(RefCell::new(bytes)))
-    }
-
-    /// The bytes as they are mapped now.
-    fn bytes(&self) -> Bytes {
-        Rc::clone(&self.0.borrow())
-    }
-
-    /// As an importer sees it: what it sees now, whatever the owner does later.
-    fn as_imported(&self) -> Self {
-        Self::of(self.bytes())
-    }
-
-    /// Other bytes with the same contents; imports keep the old ones.
-    fn detach(&self) {
-        let copy = self.bytes().borrow().clone();
-        *self.0.borrow_mut() = Rc::new(RefCell::new(copy));
-    }
-
-    /// Bytes of it that have memory: what was written and not [given back](RemoteMemory::give_back).
-    pub fn memory(&self) -> usize {
-        self.0.borrow().borrow().memory()
-    }
-
-    /// Bytes from the network.
-    pub(super) fn arrive(&self, offset: usize, bytes: &[u8]) {
-        self.0.borrow().borrow_mut().write(offset, bytes);
-    }
-
-    fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
-        assert_aligned(offset, 8 * N);
-        let mut words = [[0; 8]; N];
-        self.0.borrow().borrow().read(offset, words.as_flattened_mut());
-        words.map(u64::from_ne_bytes)
-    }
-}
-
-impl LocalMemory for Segment {
-    type Lines = crate::PlainLines<Segment>;
-
-    fn lines(&self, offset: usize, count: u32) -> Self::Lines {
-        crate::PlainLines::new(self.clone(), offset, count)
-    }
-
-    fn len(&self) -> usize {
-        self.0.borrow().borrow().len()
-    }
-
-    fn load(&self, offset: usize) -> u64 {
-        self.words::<1>(offset)[0]
-    }
-
-    fn store(&self, offset: usize, value: u64) {
-        assert_aligned(offset, 8);
-        self.arrive(offset, &value.to_ne_bytes());
-    }
-
-    fn fetch_add(&self, offset: usize, amount: u64) -> u64 {
-        let before = self.load(offset);
-        self.store(offset, before.wrapping_add(amount));
-        before
-    }
-
-    fn load_line(&self, offset: usize) -> Line {
-        self.words::<8>(offset)
-    }
-
-    fn store_line(&self, offset: usize, line: &Line) {
-        assert_aligned(offset, LINE_BYTES);
-        self.arrive(offset, &line_bytes(line));
-    }
-
-    fn read(&self, offset: usize, to: &mut [u8]) {
-        self.0.borrow().borrow().read(offset, to);
-    }
-
-    fn write(&self, offset: usize, from: &[u8]) {
-        self.arrive(offset, from);
-    }
-}
 
 /// A peer's segment, reached through the network.
 #[derive(Clone)]
@@ -139,7 +44,7 @@ impl Remote for Imported {
 
     fn put_line(&self, offset: usize, line: &Line) -> Result<()> {
         assert_aligned(offset, LINE_BYTES);
-        self.send(offset, &line_bytes(line), true)
+        self.send(offset, &bytes_of(line), true)
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
@@ -209,7 +114,7 @@ impl RemoteMemory for InProc {
 
     /// All bytes at once, not whole pages: who needs one of them notices.
     fn give_back(&self, _peer: Peer, memory: &Segment, range: std::ops::Range<usize>) {
-        memory.0.borrow().borrow_mut().clear(range);
+        memory.clear(range);
     }
 
     fn unpublish(&self, id: SegmentId) -> Result<()> {

@@ -30,11 +30,11 @@ mod memory;
 #[allow(unsafe_code)]
 mod ranks;
 mod record;
-mod sparse;
 mod state;
 
+pub use crate::segment::Segment;
 pub use endpoint::InProc;
-pub use memory::{Imported, Segment};
+pub use memory::Imported;
 pub use ranks::run;
 pub use record::Arrival;
 

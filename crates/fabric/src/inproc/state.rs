@@ -1,13 +1,13 @@
 //! What is on its way, and how it arrives.
 
-use super::memory::Segment;
 use super::ranks::Ranks;
 use super::record::Arrival;
 use super::{Config, InProc};
 use crate::packet::LANES;
+use crate::segment::Segment;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, Line, PacketQueue, Peer, Result,
-    SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, PacketQueue, Peer, Result, SegmentId,
+    TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -456,13 +456,4 @@ impl NetworkState {
         }
         self.lanes.retain(|(from, to, _), _| *from != peer && *to != peer);
     }
-}
-
-/// A line as the bytes that travel.
-pub fn line_bytes(line: &Line) -> [u8; crate::LINE_BYTES] {
-    let mut bytes = [0; crate::LINE_BYTES];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
-        to.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
 }

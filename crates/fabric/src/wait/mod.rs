@@ -276,6 +276,9 @@ impl Backoff {
 
     /// Nothing moved: what next?
     pub fn pause(&mut self, policy: &WaitPolicy) -> Pause {
+        if policy.clock.skips() {
+            return Pause::Sleep;
+        }
         if self.spins(policy) {
             self.polls += 1;
             // The clock is read once in a while: it costs as much as a poll.

@@ -1,0 +1,6 @@
+//! The papers' machines in virtual time.
+
+pub mod net;
+pub mod queue;
+pub mod time;
+pub mod topology;

@@ -1,0 +1,249 @@
+//! Packets that pass resources: links, switches and buses, each with a service time, queues and arbitration.
+//!
+//! A *resource* serves one packet at a time, for `overhead + bytes / rate`. What follows after `latency` is the next resource of the packet's path, or its
+//! destination. Before a resource is a buffer of so many packets for each of its *lanes* (virtual channels, priorities); a packet begins to leave a
+//! resource only when there is a place for it in the next buffer, and gives its own place back when its tail has left: virtual cut-through with credits
+//! (Abts, "The Cray XT4 and Seastar 3-D Torus Interconnect"; the wormhole switches of Myrinet and Arctic's differ in what a blocked packet holds, by less than a packet).
+//! Destinations have places too, which whoever takes packets there gives back.
+//!
+//! Arbitration: a lower lane number of the same resource goes first if the resource has priorities, else the packet that is longest under way
+//! (age-based, as in the SeaStar). Nothing here draws a random number but faults.
+
+mod packet;
+mod resource;
+
+pub use packet::{Fate, Hop, Packet, PacketId, Path};
+pub use resource::{Resource, ResourceId, ResourceSpec, Usage};
+
+use crate::queue::EventQueue;
+use crate::time::Ps;
+use resource::Place;
+use slab::Slab;
+
+/// A host of the machine: what an adapter sits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+impl HostId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What happens in the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetEvent {
+    /// A packet's head is before its next resource.
+    Head(PacketId),
+    /// A resource has served its packet.
+    Served(ResourceId),
+    /// A packet's tail is at its destination.
+    Tail(PacketId),
+}
+
+/// Chances of harm on the way, each of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// To be lost.
+    pub loss: f64,
+    /// To arrive damaged.
+    pub damage: f64,
+}
+
+/// All resources, and the packets among them. `L` is what packets carry.
+pub struct Network<L> {
+    resources: Vec<Resource>,
+    packets: Slab<Packet<L>>,
+    /// Room at destinations, by host and lane.
+    sinks: Vec<Vec<Place>>,
+    faults: Faults,
+    chance: fastrand::Rng,
+}
+
+impl<L> Network<L> {
+    /// Without resources; `lanes` of every host take so many packets each (`None`: any number).
+    pub fn new(hosts: u32, lanes: &[Option<u32>], seed: u64) -> Self {
+        let sink = || lanes.iter().map(|room| Place::new(*room)).collect();
+        Self {
+            resources: Vec::new(),
+            packets: Slab::new(),
+            sinks: (0..hosts).map(|_| sink()).collect(),
+            faults: Faults::default(),
+            chance: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// One more resource.
+    pub fn add(&mut self, spec: ResourceSpec) -> ResourceId {
+        let id = ResourceId(u32::try_from(self.resources.len()).expect("fewer resources"));
+        self.resources.push(Resource::new(spec));
+        id
+    }
+
+    /// To look at: what it is and what it has done.
+    pub fn resource(&self, id: ResourceId) -> &Resource {
+        &self.resources[id.index()]
+    }
+
+    /// All of them, in the order in which they were added.
+    pub fn resources(&self) -> impl Iterator<Item = (ResourceId, &Resource)> {
+        (0..).map(ResourceId).zip(&self.resources)
+    }
+
+    /// From now on packets meet these chances.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// A resource fails: what is in it and before it, and what comes to it, is lost; or it works again.
+    pub fn set_broken(&mut self, id: ResourceId, broken: bool) {
+        self.resources[id.index()].broken = broken;
+    }
+
+    /// Packets under way.
+    pub fn under_way(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether a packet could begin at `first` now.
+    pub fn has_room(&self, first: Hop) -> bool {
+        self.resources[first.resource.index()].places[first.lane as usize].has_room()
+    }
+
+    /// A packet begins its way at `now`: its first bytes are before the first resource of its path. Whoever sends looks first whether there
+    /// is [room](Self::has_room), or makes that buffer without bounds.
+    pub fn send<E: From<NetEvent>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        now: Ps,
+        packet: Packet<L>,
+    ) -> PacketId {
+        let first = packet.path[0];
+        self.resources[first.resource.index()].places[first.lane as usize].take();
+        let id = PacketId(self.packets.insert(packet));
+        queue.at(now, NetEvent::Head(id).into());
+        id
+    }
+
+    /// A place of a destination's buffer is free again: whoever got a packet of that lane says so when it has taken it.
+    pub fn release<E: From<NetEvent>>(&mut self, queue: &mut EventQueue<E>, now: Ps, host: HostId, lane: u8) {
+        let waiting = self.sinks[host.index()][lane as usize].give();
+        self.retry(queue, now, waiting);
+    }
+
+    /// Something has happened; a packet that has ended its way.
+    pub fn handle<E: From<NetEvent>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        now: Ps,
+        event: NetEvent,
+    ) -> Option<(Packet<L>, Fate)> {
+        match event {
+            NetEvent::Head(id) => {
+                let hop = self.packets[id.0].hop();
+                let resource = &mut self.resources[hop.resource.index()];
+                if resource.broken || (self.faults.loss > 0.0 && self.chance.f64() < self.faults.loss) {
+                    return self.lose(queue, now, id, hop);
+                }
+                resource.waiting[hop.lane as usize].push_back((now, id));
+                self.start(queue, now, hop.resource);
+                None
+            }
+            NetEvent::Served(id) => {
+                let resource = &mut self.resources[id.index()];
+                let (_, lane) = resource.serving.take().expect("a resource that serves");
+                let waiting = resource.places[lane as usize].give();
+                self.retry(queue, now, waiting);
+                self.start(queue, now, id);
+                None
+            }
+            NetEvent::Tail(id) => {
+                let mut packet = self.packets.remove(id.0);
+                packet.damaged |= self.faults.damage > 0.0 && self.chance.f64() < self.faults.damage;
+                Some((packet, Fate::Arrived))
+            }
+        }
+    }
+
+    fn lose<E: From<NetEvent>>(
+        &mut self,
+        queue: &mut EventQueue<E>,
+        now: Ps,
+        id: PacketId,
+        hop: Hop,
+    ) -> Option<(Packet<L>, Fate)> {
+        let packet = self.packets.remove(id.0);
+        let waiting = self.resources[hop.resource.index()].places[hop.lane as usize].give();
+        self.retry(queue, now, waiting);
+        Some((packet, Fate::Lost(hop.resource)))
+    }
+
+    /// Resources that waited for a place look again.
+    fn retry<E: From<NetEvent>>(&mut self, queue: &mut EventQueue<E>, now: Ps, waiting: Vec<ResourceId>) {
+        for resource in waiting {
+            self.start(queue, now, resource);
+        }
+    }
+
+    /// Serve the next packet, if the resource is free and there is one that has room ahead.
+    fn start<E: From<NetEvent>>(&mut self, queue: &mut EventQueue<E>, now: Ps, id: ResourceId) {
+        if self.resources[id.index()].serving.is_some() {
+            return;
+        }
+        let Some(lane) = self.choose(id) else { return };
+        let resource = &mut self.resources[id.index()];
+        let (came, packet) = resource.waiting[lane].pop_front().expect("chosen");
+        let it = &mut self.packets[packet.0];
+        // Bytes that come slower than this resource serves keep it until the last has come.
+        let served = (now + resource.spec.service(it.bytes)).max(it.tail_in);
+        resource.serving = Some((packet, lane as u8));
+        resource.usage.note(now, came, served, it.bytes);
+        let latency = resource.spec.latency;
+        it.tail_in = served + latency;
+        it.at += 1;
+        match it.path.get(it.at) {
+            Some(next) => {
+                self.resources[next.resource.index()].places[next.lane as usize].take();
+                let whole = self.resources[next.resource.index()].spec.whole;
+                let head = if whole { it.tail_in } else { now + latency };
+                queue.at(head, NetEvent::Head(packet).into());
+            }
+            None => {
+                self.sinks[it.to.index()][it.lane as usize].take();
+                queue.at(it.tail_in, NetEvent::Tail(packet).into());
+            }
+        }
+        queue.at(served, NetEvent::Served(id).into());
+    }
+
+    /// The lane whose first packet goes next. Those that find no place ahead are noted there.
+    fn choose(&mut self, id: ResourceId) -> Option<usize> {
+        let resource = &self.resources[id.index()];
+        let (priorities, lanes) = (resource.spec.priorities, resource.waiting.len());
+        let mut best: Option<((u64, Ps, PacketId), usize)> = None;
+        for lane in 0..lanes {
+            let Some(&(_, packet)) = self.resources[id.index()].waiting[lane].front() else {
+                continue;
+            };
+            let it = &self.packets[packet.0];
+            let place = match it.path.get(it.at + 1) {
+                Some(next) => &mut self.resources[next.resource.index()].places[next.lane as usize],
+                None => &mut self.sinks[it.to.index()][it.lane as usize],
+            };
+            if !place.has_room() {
+                place.note(id);
+                continue;
+            }
+            let rank = if priorities { lane as u64 } else { 0 };
+            let key = (rank, it.since, packet);
+            if best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, lane));
+            }
+        }
+        best.map(|(_, lane)| lane)
+    }
+}
+
+#[cfg(test)]
+mod tests;
