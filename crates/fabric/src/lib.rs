@@ -59,7 +59,7 @@ pub use memory::{
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
-pub use time::{Cost, Moment, Time};
+pub use time::{Cost, Moment, Time, Work};
 pub use topology::{Distance, Topology};
 pub use zcopy::ZeroCopy;
 

@@ -83,6 +83,34 @@ pub enum Cost {
     Match(usize),
     /// The operating system is entered, by a call or by an interrupt.
     Trap,
+    /// What a layer's own code does once for an operation, besides the above.
+    Work(Work),
+}
+
+/// Operations whose code costs something of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumCount, strum::EnumIter, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Work {
+    /// MPI: a message is sent.
+    MpiSend,
+    /// MPI: a message is received.
+    MpiReceive,
+    /// Fast Messages: a frame is sent.
+    FmSend,
+    /// Fast Messages: a frame is extracted and handed to its handler.
+    FmExtract,
+    /// JAM: a message is sent.
+    JamSend,
+    /// JAM: a message is received.
+    JamReceive,
+    /// JAM: a remote procedure is called.
+    JamRpcCall,
+    /// JAM: a remote procedure that was called here begins.
+    JamRpcServe,
+    /// Portals: a put or get is started.
+    PortalsCall,
+    /// Portals: an event is made.
+    PortalsEvent,
 }
 
 /// The time of a fabric, its pauses, its random numbers, and what work costs on it.

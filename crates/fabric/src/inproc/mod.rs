@@ -102,6 +102,7 @@ impl Costs {
             Cost::Store(words) => self.store * words as u64,
             Cost::Match(entries) => self.entry * entries as u64,
             Cost::Trap => self.trap,
+            Cost::Work(_) => 0,
         }
     }
 }

@@ -199,7 +199,7 @@ impl NetworkState {
             }
             What::Ring => self.ring(event.to),
             What::Transfer(ticket, descriptor) => {
-                let result = super::bulk::copy(&descriptor);
+                let result = crate::segment::move_bytes(&descriptor);
                 self.ended.insert(ticket, result);
             }
         }

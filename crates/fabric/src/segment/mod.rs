@@ -2,7 +2,11 @@
 //!
 //! Cost class: none; simulations are not on any fast path.
 
+#[allow(unsafe_code)]
+mod moving;
 mod sparse;
+
+pub use moving::move_bytes;
 
 use crate::{LINE_BYTES, Line, LocalMemory, assert_aligned, bytes_of};
 use sparse::SparseBytes;
@@ -61,6 +65,12 @@ impl Segment {
         let mut words = [[0; 8]; N];
         self.0.borrow().borrow().read(offset, words.as_flattened_mut());
         words.map(u64::from_ne_bytes)
+    }
+}
+
+impl core::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Segment({} bytes)", self.len())
     }
 }
 

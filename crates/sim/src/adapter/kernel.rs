@@ -1,0 +1,185 @@
+//! What all adapters of a machine share: time, network, processes.
+
+use super::{AdapterEvent, Event};
+use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
+use crate::process::{Arrived, ImportId, OpId, Processes};
+use crate::queue::EventQueue;
+use crate::time::Ps;
+use crate::topology::{Port, Topology, Way};
+use farpost_fabric::segment::Segment;
+use farpost_fabric::{Descriptor, FabricError, Fault, Peer};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What a message does where it arrives.
+#[derive(Debug)]
+pub enum What {
+    /// Bytes for a segment.
+    Write {
+        import: ImportId,
+        segment: Segment,
+        offset: usize,
+        bytes: Vec<u8>,
+    },
+    /// A packet for a [queue](farpost_fabric::lane).
+    Packet { lane: usize, bytes: Vec<u8> },
+    Ring,
+    /// The last bytes of a transfer are there.
+    Moved { op: OpId, descriptor: Descriptor },
+    /// Bytes of a segment are wanted.
+    Read {
+        op: OpId,
+        segment: Segment,
+        offset: usize,
+        len: usize,
+    },
+    /// Here they are.
+    Answer { op: OpId, bytes: Vec<u8> },
+}
+
+/// Something for a process.
+#[derive(Debug)]
+pub struct Message {
+    pub from: Peer,
+    pub to: Peer,
+    pub what: What,
+}
+
+/// What a packet of the network carries.
+#[derive(Debug)]
+pub enum Load {
+    /// The last or only packet of a message.
+    Last(Message),
+    /// A packet before that.
+    Part,
+    /// Of the adapter's own, to be read by its like.
+    Own(Box<AdapterEvent>),
+}
+
+/// Which of the hosts' ports, which priority, which way.
+type PathKey = (Port, Port, u8, u32);
+
+/// Time, network and processes of a machine.
+pub struct Kernel {
+    pub now: Ps,
+    pub queue: EventQueue<Event>,
+    pub net: Network<Load>,
+    pub procs: Processes,
+    pub chance: fastrand::Rng,
+    topology: Box<dyn Topology>,
+    paths: HashMap<PathKey, Option<Path>>,
+    scratch: Vec<Hop>,
+}
+
+impl Kernel {
+    pub fn new(net: Network<Load>, topology: Box<dyn Topology>, procs: Processes, seed: u64) -> Self {
+        Self {
+            now: Ps::ZERO,
+            queue: EventQueue::default(),
+            net,
+            procs,
+            chance: fastrand::Rng::with_seed(seed),
+            topology,
+            paths: HashMap::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Rails of each host.
+    pub fn rails(&self) -> u32 {
+        self.topology.rails()
+    }
+
+    /// Something happens on the adapter of `host` at `time`.
+    pub fn at(&mut self, time: Ps, host: HostId, event: AdapterEvent) {
+        self.queue.at(time, Event::Adapter(host, event));
+    }
+
+    /// What packets pass between two ports, `before` and `after` that being resources of the adapters at its ends. `None`: nothing that works connects them.
+    pub fn path(&mut self, ends: (Port, Port), lane: u8, way: Way, before: &[Hop], after: &[Hop]) -> Option<Path> {
+        let number = match way {
+            Way::Fixed(number) => number,
+            // Random ways are as many as there are, so they are not kept.
+            Way::Random(_) => return self.find_path(ends, lane, way, before, after),
+        };
+        let key = (ends.0, ends.1, lane, number);
+        if let Some(path) = self.paths.get(&key) {
+            return path.clone();
+        }
+        let path = self.find_path(ends, lane, way, before, after);
+        self.paths.insert(key, path.clone());
+        path
+    }
+
+    fn find_path(
+        &mut self,
+        ends: (Port, Port),
+        lane: u8,
+        way: Way,
+        before: &[Hop],
+        after: &[Hop],
+    ) -> Option<Path> {
+        let mut hops = std::mem::take(&mut self.scratch);
+        hops.clear();
+        hops.extend_from_slice(before);
+        let net = &self.net;
+        let broken = |id: ResourceId| net.resource(id).broken;
+        let found = self.topology.path(ends, lane, way, &broken, &mut hops);
+        hops.extend_from_slice(after);
+        let path = found.then(|| Rc::from(&hops[..]));
+        self.scratch = hops;
+        path
+    }
+
+    /// A resource fails or works again: ways are looked for anew.
+    pub fn set_broken(&mut self, id: ResourceId, broken: bool) {
+        self.net.set_broken(id, broken);
+        self.paths.clear();
+    }
+
+    /// A packet begins its way now. Its last byte comes at `tail`.
+    pub fn send(&mut self, hosts: (HostId, HostId), bytes: u32, lane: u8, path: &Path, tail: Ps, load: Load) {
+        let times = (self.now, tail);
+        let packet = Packet::new(hosts, bytes, lane, Rc::clone(path), times, load);
+        self.net.send(&mut self.queue, self.now, packet);
+    }
+
+    /// A message takes effect now, in the memory of its receiver. Reads are the adapter's affair.
+    pub fn deliver(&mut self, message: Message) {
+        let Message { from, to, what } = message;
+        if let Err(error) = self.procs.check_alive(to) {
+            if let What::Packet { .. } = what {
+                self.procs.record_fault(from, Fault { peer: to, error });
+            }
+            return;
+        }
+        match what {
+            What::Write {
+                segment,
+                offset,
+                bytes,
+                ..
+            } => {
+                farpost_fabric::LocalMemory::write(&segment, offset, &bytes);
+                self.procs.touch(to, self.now);
+            }
+            What::Packet { lane, bytes } => {
+                self.procs.of_mut(to).arrived[lane].push_back(Arrived { from, bytes });
+                self.procs.touch(to, self.now);
+            }
+            What::Ring => self.procs.ring(to, self.now),
+            What::Moved { op, descriptor } => {
+                let result = farpost_fabric::segment::move_bytes(&descriptor).map(|()| Vec::new());
+                self.procs.finish(op, self.now, result);
+            }
+            What::Answer { op, bytes } => self.procs.finish(op, self.now, Ok(bytes)),
+            What::Read { .. } => unreachable!("adapters answer reads"),
+        }
+    }
+
+    /// The error of a put that was lost on its way to `to`.
+    pub fn lost_put(&self, to: Peer, resource: ResourceId) -> FabricError {
+        let name = &self.net.resource(resource).spec.name;
+        FabricError::put_failed(to, format!("lost on {name}"))
+    }
+}

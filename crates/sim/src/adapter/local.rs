@@ -1,0 +1,201 @@
+//! Between processes of one host: its memory.
+//!
+//! A put is a copy by the sender's processor, seen by the receiver `latency` after its last byte. Packets are the same, into queues of the receiver's.
+//! There is no adapter in it, so nobody else's traffic is in the way; the memory's bandwidth is shared through one bus of the host.
+
+use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
+use crate::costs::Costs;
+use crate::net::{Fate, HostId, Packet};
+use crate::process::{Arrived, ImportId, OpId};
+use crate::time::{Ps, Rate};
+use farpost_fabric::{Counter, Descriptor, Direction, Peer, Result, TrySend};
+
+/// The memory of a host, between its processes.
+#[derive(Clone, Debug)]
+pub struct LocalParams {
+    /// From a store to its being seen by another processor.
+    pub latency: Ps,
+    /// What all processors of the host together move.
+    pub bus: Rate,
+    /// Packets that a queue holds.
+    pub queue: usize,
+}
+
+impl Default for LocalParams {
+    fn default() -> Self {
+        Self {
+            latency: Ps::from_nanos(100),
+            bus: Rate::INFINITE,
+            queue: 64,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum Event {
+    /// A message is there.
+    Seen(Box<Message>),
+}
+
+/// The memories of all hosts.
+pub struct Local {
+    params: LocalParams,
+    costs: Costs,
+    /// Until when the bus of each host is taken.
+    bus: Vec<Ps>,
+    /// Packets under way or waiting, by process and lane.
+    queued: std::collections::BTreeMap<(Peer, usize), usize>,
+}
+
+impl Local {
+    pub fn new(params: LocalParams, costs: Costs, hosts: u32) -> Self {
+        Self {
+            params,
+            costs,
+            bus: vec![Ps::ZERO; hosts as usize],
+            queued: std::collections::BTreeMap::new(),
+        }
+    }
+
+    /// The processor copies `bytes`, over the host's bus; when it has.
+    fn copy(&mut self, kernel: &Kernel, host: HostId, bytes: usize) -> Ps {
+        let bus = &mut self.bus[host.index()];
+        *bus = (*bus).max(kernel.now) + self.params.bus.time(bytes as u64);
+        (kernel.now + self.costs.copy(bytes as u64)).max(*bus)
+    }
+
+    /// `message` is seen a latency after `time`.
+    fn show(&self, kernel: &mut Kernel, time: Ps, message: Message) {
+        let host = kernel.procs.host_of(message.to);
+        let event = Event::Seen(Box::new(message));
+        kernel.at(time + self.params.latency, host, AdapterEvent::Local(event));
+    }
+}
+
+impl Adapter for Local {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn put(&mut self, kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
+        let host = kernel.procs.host_of(put.pair.from);
+        let done = self.copy(kernel, host, put.bytes.len());
+        kernel.procs.import_of(put.import).under_way += 1;
+        let what = What::Write {
+            import: put.import,
+            segment: put.segment.clone(),
+            offset: put.offset,
+            bytes: put.bytes.to_vec(),
+        };
+        let Pair { from, to } = put.pair;
+        self.show(kernel, done, Message { from, to, what });
+        Ok(done - kernel.now)
+    }
+
+    fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
+        let op = kernel.procs.begin(pair.from);
+        // Stores of one processor are seen in their order.
+        let now = kernel.now;
+        kernel.procs.finish(op, now, Ok(Vec::new()));
+        kernel.procs.import_of(import).fences.clear();
+        Ok((Ps::ZERO, op))
+    }
+
+    fn get(&mut self, kernel: &mut Kernel, get: Get<'_>) -> Result<(Ps, OpId)> {
+        let host = kernel.procs.host_of(get.pair.from);
+        let done = self.copy(kernel, host, get.len);
+        let mut bytes = vec![0; get.len];
+        farpost_fabric::LocalMemory::read(get.segment, get.offset, &mut bytes);
+        let op = kernel.procs.begin(get.pair.from);
+        let now = kernel.now;
+        kernel.procs.finish(op, now, Ok(bytes));
+        Ok((done - kernel.now + self.params.latency, op))
+    }
+
+    fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend) {
+        let Pair { from, to } = packet.pair;
+        let queued = self.queued.entry((to, packet.lane)).or_default();
+        if *queued >= self.params.queue {
+            return (self.costs.poll, TrySend::Full);
+        }
+        *queued += 1;
+        let host = kernel.procs.host_of(from);
+        let done = self.copy(kernel, host, packet.bytes.len());
+        let what = What::Packet {
+            lane: packet.lane,
+            bytes: packet.bytes.to_vec(),
+        };
+        self.show(kernel, done, Message { from, to, what });
+        (done - kernel.now, TrySend::Sent)
+    }
+
+    /// The queues are those that adapters fill too: whoever polls takes what is there.
+    fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
+        let arrived = kernel.procs.of_mut(me).arrived[lane].pop_front();
+        if let Some(packet) = &arrived
+            && kernel.procs.host_of(packet.from) == kernel.procs.host_of(me)
+            && let Some(queued) = self.queued.get_mut(&(me, lane))
+        {
+            *queued -= 1;
+            // Senders of this host may wait for the place.
+            let (now, from) = (kernel.now, packet.from);
+            kernel.procs.touch(from, now);
+        }
+        (Ps::ZERO, arrived)
+    }
+
+    fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
+        let Pair { from, to } = pair;
+        let now = kernel.now;
+        let what = What::Ring;
+        self.show(kernel, now, Message { from, to, what });
+        Ps::ZERO
+    }
+
+    fn transfers(&self) -> bool {
+        true
+    }
+
+    /// The processor that asks copies.
+    fn transfer(&mut self, kernel: &mut Kernel, me: Peer, descriptor: &Descriptor) -> Result<(Ps, OpId)> {
+        let host = kernel.procs.host_of(me);
+        let done = self.copy(kernel, host, descriptor.len);
+        let op = kernel.procs.begin(me);
+        let what = What::Moved {
+            op,
+            descriptor: *descriptor,
+        };
+        let latency = match descriptor.direction {
+            Direction::Get => Ps::ZERO,
+            Direction::Put => self.params.latency,
+        };
+        let (from, to) = (me, descriptor.peer);
+        let event = Event::Seen(Box::new(Message { from, to, what }));
+        kernel.at(done + latency, host, AdapterEvent::Local(event));
+        kernel.procs.count(me, descriptor.peer, Counter::BulkBytes, descriptor.len as u64);
+        Ok((done - kernel.now, op))
+    }
+
+    fn arrived(&mut self, _kernel: &mut Kernel, _packet: Packet<Load>) {
+        unreachable!("no network leads here");
+    }
+
+    fn lost(&mut self, _kernel: &mut Kernel, _packet: Packet<Load>, _fate: Fate) {
+        unreachable!("no network leads here");
+    }
+
+    fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent) {
+        let AdapterEvent::Local(Event::Seen(message)) = event else {
+            unreachable!("an event of another adapter's");
+        };
+        let import = match &message.what {
+            What::Write { import, .. } => Some(*import),
+            _ => None,
+        };
+        kernel.deliver(*message);
+        if let Some(import) = import {
+            let now = kernel.now;
+            kernel.procs.put_ended(import, now, None);
+        }
+    }
+}

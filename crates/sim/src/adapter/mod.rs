@@ -1,0 +1,151 @@
+//! Adapters: what carries out the fabric's operations, each as in its paper, a file each.
+//!
+//! An operation is called at the time of the rank that makes it, which is the time of the whole machine then. It answers what it costs the rank's processor; the rest goes
+//! on by events. An adapter serves all processes of one host.
+
+mod kernel;
+mod local;
+mod rdma;
+
+pub use kernel::{Kernel, Load, Message, What};
+pub use local::{Local, LocalParams};
+pub use rdma::{Rdma, RdmaParams};
+
+use crate::net::{Fate, NetEvent, Packet};
+use crate::process::{Arrived, ImportId, OpId};
+use crate::time::Ps;
+use crate::topology::Way;
+use farpost_fabric::segment::Segment;
+use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
+
+/// What happens inside adapters, by kind.
+#[derive(Debug)]
+pub enum AdapterEvent {
+    Local(local::Event),
+    Rdma(rdma::Event),
+}
+
+/// What happens on the machine.
+#[derive(Debug)]
+pub enum Event {
+    Net(NetEvent),
+    /// On the adapter of this process's host, or between its processes.
+    Adapter(crate::net::HostId, AdapterEvent),
+}
+
+impl From<NetEvent> for Event {
+    fn from(event: NetEvent) -> Self {
+        Event::Net(event)
+    }
+}
+
+/// Between whom an operation is: who makes it, and the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub from: Peer,
+    pub to: Peer,
+}
+
+/// Bytes for another process's segment.
+pub struct Put<'a> {
+    pub pair: Pair,
+    pub import: ImportId,
+    pub segment: &'a Segment,
+    pub offset: usize,
+    pub bytes: &'a [u8],
+    /// All of it arrives at once: a word, a line.
+    pub whole: bool,
+}
+
+/// A part of another process's segment.
+pub struct Get<'a> {
+    pub pair: Pair,
+    pub segment: &'a Segment,
+    pub offset: usize,
+    pub len: usize,
+}
+
+/// A packet for another process's queue.
+pub struct Outgoing<'a> {
+    pub pair: Pair,
+    /// [Port and priority](farpost_fabric::lane).
+    pub lane: usize,
+    pub way: Way,
+    pub bytes: &'a [u8],
+}
+
+/// What a fabric is made of. What an adapter lacks it refuses with a sentence.
+///
+/// All times answered are the processor's of the rank that calls, from the kernel's `now` on.
+pub trait Adapter {
+    /// Its name for people.
+    fn name(&self) -> &'static str;
+
+    /// # Errors
+    /// The adapter writes no memory of other hosts.
+    fn put(&mut self, _kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
+        Err(self.without(put.pair.to, "remote memory"))
+    }
+
+    /// Begin to wait for all puts of an import.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    fn fence(&mut self, _kernel: &mut Kernel, pair: Pair, _import: ImportId) -> Result<(Ps, OpId)> {
+        Err(self.without(pair.to, "remote memory"))
+    }
+
+    /// Begin to read; the operation gives the bytes.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    fn get(&mut self, _kernel: &mut Kernel, get: Get<'_>) -> Result<(Ps, OpId)> {
+        Err(self.without(get.pair.to, "remote memory"))
+    }
+
+    /// Offer a packet.
+    fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend);
+
+    /// Look for a packet, and take it.
+    fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>);
+
+    /// How many packets polls would find, counted up to `limit`.
+    fn waiting(&self, kernel: &Kernel, me: Peer, lane: usize, limit: usize) -> usize {
+        kernel.procs.of(me).arrived[lane].len().min(limit)
+    }
+
+    /// Ring a process.
+    fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps;
+
+    /// Whether it moves bytes between memories by itself.
+    fn transfers(&self) -> bool {
+        false
+    }
+
+    /// Begin to move bytes; the memory stays as it is until the operation has ended.
+    ///
+    /// # Errors
+    /// The adapter does not do that.
+    fn transfer(&mut self, _kernel: &mut Kernel, _me: Peer, descriptor: &Descriptor) -> Result<(Ps, OpId)> {
+        Err(self.without(descriptor.peer, "bulk transfers"))
+    }
+
+    /// A packet from the network has arrived whole.
+    fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>);
+
+    /// A packet that this adapter sent was lost on its way.
+    fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate);
+
+    /// Something of its own happens.
+    fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent);
+
+    /// A counter or register and its value, for people.
+    fn registers(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    /// That the adapter lacks something.
+    fn without(&self, peer: Peer, what: &'static str) -> FabricError {
+        FabricError::unsupported(peer, what, format!("the simulated adapter ({}) has none", self.name()))
+    }
+}

@@ -1,0 +1,312 @@
+//! A generic RDMA adapter of today: the processor rings a doorbell with a descriptor, and the adapter does the rest.
+//!
+//! A put or packet of `n` bytes: the processor pays `post`; the adapter begins after `fetch` (it reads descriptor and data over the bus), cuts the bytes into packets of
+//! at most `mtu` with `header` bytes each, and they pass the host's bus (`bus`), the network, and the bus of the other host; they are in memory `store` later. An
+//! acknowledgement comes back after the way's latency, which fences wait for. A get is a request of a header that way, and the bytes back.
+
+use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
+use crate::net::{Fate, HostId, Hop, Packet, ResourceId, ResourceSpec};
+use crate::process::{Arrived, ImportId, OpId};
+use crate::time::{Ps, Rate};
+use crate::topology::{Port, Way};
+use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
+
+/// What the adapter is.
+#[derive(Clone, Debug)]
+pub struct RdmaParams {
+    /// The processor's part of an operation: descriptor and doorbell.
+    pub post: Ps,
+    /// From the doorbell to the first byte on the bus.
+    pub fetch: Ps,
+    /// From the last byte to its being seen in memory.
+    pub store: Ps,
+    /// A look at a completion queue.
+    pub poll: Ps,
+    /// The bus to memory, each way.
+    pub bus: Rate,
+    /// Bytes of payload in a packet.
+    pub mtu: u32,
+    /// Bytes of a packet besides those.
+    pub header: u32,
+    /// Packets that a receiver's queue holds.
+    pub queue: usize,
+}
+
+#[derive(Debug)]
+pub enum Event {
+    /// Something is in memory, and takes effect.
+    Stored(Box<Message>),
+    /// The other side has got a put.
+    Acknowledged(ImportId, Option<FabricError>),
+}
+
+/// The adapter of a host.
+pub struct Rdma {
+    params: RdmaParams,
+    host: HostId,
+    /// From and to memory.
+    out: ResourceId,
+    inward: Vec<ResourceId>,
+    /// Packets of queues under way or waiting, by process and lane.
+    sent: u64,
+}
+
+impl Rdma {
+    /// The adapters of all hosts of a machine.
+    pub fn of_hosts(params: &RdmaParams, kernel: &mut Kernel, hosts: u32) -> Vec<Rdma> {
+        let mut bus = |host: u32, way: &str| {
+            let name = format!("bus of host {host}, {way}");
+            kernel.net.add(ResourceSpec::new(name, params.bus, Ps::ZERO))
+        };
+        let buses: Vec<_> = (0..hosts).map(|host| (bus(host, "out"), bus(host, "in"))).collect();
+        let inward: Vec<ResourceId> = buses.iter().map(|(_, inward)| *inward).collect();
+        let adapter = |host: u32| Rdma {
+            params: params.clone(),
+            host: HostId(host),
+            out: buses[host as usize].0,
+            inward: inward.clone(),
+            sent: 0,
+        };
+        (0..hosts).map(adapter).collect()
+    }
+
+    /// Cut `bytes` into packets and send them after `delay`; the last one carries `message`. False: there is no way.
+    fn send(&mut self, kernel: &mut Kernel, to: HostId, bytes: usize, way: Way, message: Message) -> Option<Message> {
+        let lane = |resource| Hop { resource, lane: 0 };
+        let ends = [self.host, to].map(|host| Port { host, rail: 0 });
+        let (before, after) = ([lane(self.out)], [lane(self.inward[to.index()])]);
+        let Some(path) = kernel.path((ends[0], ends[1]), 1, way, &before, &after) else {
+            return Some(message);
+        };
+        let mtu = self.params.mtu as usize;
+        let packets = bytes.div_ceil(mtu).max(1);
+        let start = kernel.now + self.params.fetch;
+        let (now, hosts) = (kernel.now, (self.host, to));
+        kernel.now = start;
+        let mut message = Some(message);
+        for n in 0..packets {
+            let payload = (bytes - n * mtu).min(mtu) as u32;
+            let load = match n + 1 == packets {
+                true => Load::Last(message.take().expect("the last packet is one")),
+                false => Load::Part,
+            };
+            kernel.send(hosts, payload + self.params.header, 1, &path, start, load);
+        }
+        kernel.now = now;
+        self.sent += packets as u64;
+        None
+    }
+
+    /// A message takes effect when its last byte is in memory.
+    fn store(&self, kernel: &mut Kernel, message: Message) {
+        let event = Event::Stored(Box::new(message));
+        kernel.at(kernel.now + self.params.store, self.host, AdapterEvent::Rdma(event));
+    }
+}
+
+impl Adapter for Rdma {
+    fn name(&self) -> &'static str {
+        "rdma"
+    }
+
+    fn put(&mut self, kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
+        let Pair { from, to } = put.pair;
+        let what = What::Write {
+            import: put.import,
+            segment: put.segment.clone(),
+            offset: put.offset,
+            bytes: put.bytes.to_vec(),
+        };
+        let host = kernel.procs.host_of(to);
+        kernel.procs.import_of(put.import).under_way += 1;
+        let message = Message { from, to, what };
+        if self.send(kernel, host, put.bytes.len(), Way::Fixed(0), message).is_some() {
+            let error = FabricError::put_failed(to, "no way that works leads there");
+            let now = kernel.now;
+            kernel.procs.put_ended(put.import, now, Some(error));
+        }
+        Ok(self.params.post)
+    }
+
+    fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
+        let op = kernel.procs.begin(pair.from);
+        let state = kernel.procs.import_of(import);
+        if state.under_way > 0 {
+            state.fences.push(op);
+        } else {
+            let now = kernel.now;
+            kernel.procs.finish(op, now, Ok(Vec::new()));
+        }
+        Ok((Ps::ZERO, op))
+    }
+
+    fn get(&mut self, kernel: &mut Kernel, get: Get<'_>) -> Result<(Ps, OpId)> {
+        let Pair { from, to } = get.pair;
+        let op = kernel.procs.begin(from);
+        let what = What::Read {
+            op,
+            segment: get.segment.clone(),
+            offset: get.offset,
+            len: get.len,
+        };
+        let host = kernel.procs.host_of(to);
+        let message = Message { from, to, what };
+        if self.send(kernel, host, 0, Way::Fixed(0), message).is_some() {
+            kernel.procs.forget(op);
+            return Err(FabricError::dead(to, "no way that works leads there"));
+        }
+        Ok((self.params.post, op))
+    }
+
+    fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend) {
+        let Pair { from, to } = packet.pair;
+        let queue = &kernel.procs.of(to).arrived[packet.lane];
+        if queue.len() >= self.params.queue {
+            return (self.params.poll, TrySend::Full);
+        }
+        let what = What::Packet {
+            lane: packet.lane,
+            bytes: packet.bytes.to_vec(),
+        };
+        let host = kernel.procs.host_of(to);
+        let message = Message { from, to, what };
+        if self.send(kernel, host, packet.bytes.len(), packet.way, message).is_some() {
+            let error = FabricError::dead(to, "no way that works leads there");
+            kernel.procs.record_fault(from, Fault { peer: to, error });
+        }
+        (self.params.post, TrySend::Sent)
+    }
+
+    fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
+        (self.params.poll, kernel.procs.of_mut(me).arrived[lane].pop_front())
+    }
+
+    fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
+        let Pair { from, to } = pair;
+        let host = kernel.procs.host_of(to);
+        let message = Message {
+            from,
+            to,
+            what: What::Ring,
+        };
+        // Where nothing leads there is nobody to ring.
+        let _ = self.send(kernel, host, 0, Way::Fixed(0), message);
+        self.params.post
+    }
+
+    fn transfers(&self) -> bool {
+        true
+    }
+
+    fn transfer(&mut self, kernel: &mut Kernel, me: Peer, descriptor: &Descriptor) -> Result<(Ps, OpId)> {
+        let op = kernel.procs.begin(me);
+        let to = descriptor.peer;
+        let host = kernel.procs.host_of(to);
+        let what = What::Moved {
+            op,
+            descriptor: *descriptor,
+        };
+        let bytes = match descriptor.direction {
+            Direction::Put => descriptor.len,
+            Direction::Get => 0,
+        };
+        let message = Message { from: me, to, what };
+        if self.send(kernel, host, bytes, Way::Fixed(0), message).is_some() {
+            kernel.procs.forget(op);
+            return Err(FabricError::dead(to, "no way that works leads there"));
+        }
+        kernel.procs.count(me, to, Counter::BulkBytes, descriptor.len as u64);
+        Ok((self.params.post, op))
+    }
+
+    fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
+        let Load::Last(mut message) = packet.load else { return };
+        match message.what {
+            // Fetched bytes go back, from this memory.
+            What::Read {
+                op,
+                segment,
+                offset,
+                len,
+            } => {
+                let mut bytes = vec![0; len];
+                farpost_fabric::LocalMemory::read(&segment, offset, &mut bytes);
+                let (from, to) = (message.to, message.from);
+                let what = What::Answer { op, bytes };
+                let _ = self.send(kernel, packet.from, len, Way::Fixed(0), Message { from, to, what });
+            }
+            What::Moved { op, descriptor }
+                if descriptor.direction == Direction::Get && packet.from != self.host =>
+            {
+                let (from, to) = (message.to, message.from);
+                if kernel.procs.of(from).dead.is_some() {
+                    let (now, error) = (kernel.now, FabricError::dead(from, "it has ended"));
+                    return kernel.procs.finish(op, now, Err(error));
+                }
+                // On its way back it is a put of the other side's.
+                let what = What::Moved {
+                    op,
+                    descriptor: Descriptor {
+                        direction: Direction::Put,
+                        local: descriptor.remote,
+                        remote: descriptor.local,
+                        ..descriptor
+                    },
+                };
+                let _ = self.send(kernel, packet.from, descriptor.len, Way::Fixed(0), Message { from, to, what });
+            }
+            what => {
+                message.what = what;
+                self.store(kernel, message);
+            }
+        }
+    }
+
+    fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
+        let (Load::Last(message), Fate::Lost(at)) = (packet.load, fate) else { return };
+        let now = kernel.now;
+        let name = kernel.net.resource(at).spec.name.clone();
+        let dead = FabricError::dead(message.to, format!("lost on {name}"));
+        match message.what {
+            What::Write { import, .. } => {
+                let error = kernel.lost_put(message.to, at);
+                kernel.procs.put_ended(import, now, Some(error));
+            }
+            What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
+                kernel.procs.finish(op, now, Err(dead));
+            }
+            What::Packet { .. } => {
+                let peer = message.to;
+                kernel.procs.record_fault(message.from, Fault { peer, error: dead });
+            }
+            What::Ring => {}
+        }
+    }
+
+    fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent) {
+        let AdapterEvent::Rdma(event) = event else {
+            unreachable!("an event of another adapter's");
+        };
+        let now = kernel.now;
+        match event {
+            Event::Stored(message) => {
+                let written = match &message.what {
+                    What::Write { import, .. } => Some((*import, message.from, message.to)),
+                    _ => None,
+                };
+                kernel.deliver(*message);
+                if let Some((import, from, to)) = written {
+                    let error = kernel.procs.check_alive(to).err();
+                    let back = kernel.procs.host_of(from);
+                    let acknowledged = Event::Acknowledged(import, error);
+                    kernel.at(now + self.params.fetch, back, AdapterEvent::Rdma(acknowledged));
+                }
+            }
+            Event::Acknowledged(import, error) => kernel.procs.put_ended(import, now, error),
+        }
+    }
+
+    fn registers(&self) -> Vec<(String, u64)> {
+        vec![("packets_sent".into(), self.sent)]
+    }
+}

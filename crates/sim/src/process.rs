@@ -1,0 +1,254 @@
+//! What the network has for each process: packets that have arrived, segments, faults, counters.
+
+use crate::net::HostId;
+use crate::schedule::Schedule;
+use crate::time::Ps;
+use farpost_fabric::segment::Segment;
+use farpost_fabric::{Access, Counter, FabricError, Fault, FaultLog, LANES, Peer, Result, SegmentId};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A packet in the memory of its receiver.
+#[derive(Debug)]
+pub struct Arrived {
+    pub from: Peer,
+    pub bytes: Vec<u8>,
+}
+
+/// A published segment.
+pub struct Published {
+    pub segment: Segment,
+    pub access: Access,
+}
+
+/// Names an operation that its process waits for or asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpId(pub usize);
+
+struct Op {
+    owner: Peer,
+    /// What it gave, once it has ended: bytes of a read.
+    ended: Option<Result<Vec<u8>>>,
+}
+
+/// Names an import among all of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImportId(pub usize);
+
+/// What is known of an import.
+pub struct ImportState {
+    pub from: Peer,
+    pub to: Peer,
+    /// Puts under way.
+    pub under_way: u64,
+    /// What the next fence reports.
+    pub error: Option<FabricError>,
+    /// Fences that end when nothing is under way.
+    pub fences: Vec<OpId>,
+}
+
+/// One process.
+pub struct Process {
+    pub host: HostId,
+    pub arrived: [VecDeque<Arrived>; LANES],
+    /// How it ended, if it did before its time.
+    pub dead: Option<String>,
+    faults: FaultLog,
+    counters: BTreeMap<Peer, [u64; Counter::COUNT]>,
+    rung: bool,
+}
+
+/// All processes of the machine.
+pub struct Processes {
+    pub schedule: Schedule,
+    all: Vec<Process>,
+    /// Processes of each host.
+    on_host: Vec<u32>,
+    published: BTreeMap<(Peer, SegmentId), Published>,
+    imports: Slab<ImportState>,
+    ops: Slab<Op>,
+}
+
+impl Processes {
+    /// One on each host of the list.
+    pub fn new(hosts: &[HostId]) -> Self {
+        let process = |host: &HostId| Process {
+            host: *host,
+            arrived: std::array::from_fn(|_| VecDeque::new()),
+            dead: None,
+            faults: FaultLog::default(),
+            counters: BTreeMap::new(),
+            rung: false,
+        };
+        let most = hosts.iter().map(|host| host.index() + 1).max().unwrap_or(0);
+        let mut on_host = vec![0; most];
+        for host in hosts {
+            on_host[host.index()] += 1;
+        }
+        Self {
+            schedule: Schedule::new(hosts.len() as u32),
+            all: hosts.iter().map(process).collect(),
+            on_host,
+            published: BTreeMap::new(),
+            imports: Slab::new(),
+            ops: Slab::new(),
+        }
+    }
+
+    pub fn size(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Hosts that have processes.
+    pub fn hosts(&self) -> u32 {
+        self.on_host.len() as u32
+    }
+
+    pub fn on_host(&self, host: HostId) -> u32 {
+        self.on_host[host.index()]
+    }
+
+    pub fn of(&self, peer: Peer) -> &Process {
+        &self.all[peer.index()]
+    }
+
+    pub fn of_mut(&mut self, peer: Peer) -> &mut Process {
+        &mut self.all[peer.index()]
+    }
+
+    pub fn host_of(&self, peer: Peer) -> HostId {
+        self.all[peer.index()].host
+    }
+
+    /// Something that `peer` may wait for happens at `now`.
+    pub fn touch(&mut self, peer: Peer, now: Ps) {
+        self.schedule.touch(peer.0, now);
+    }
+
+    /// `peer` is rung at `now`.
+    pub fn ring(&mut self, peer: Peer, now: Ps) {
+        self.all[peer.index()].rung = true;
+        self.touch(peer, now);
+    }
+
+    pub fn take_rung(&mut self, peer: Peer) -> bool {
+        std::mem::take(&mut self.all[peer.index()].rung)
+    }
+
+    /// # Errors
+    /// It is dead.
+    pub fn check_alive(&self, peer: Peer) -> Result<()> {
+        match &self.of(peer).dead {
+            Some(why) => Err(FabricError::dead(peer, why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    // Operations.
+
+    /// `owner` begins something that it will ask about.
+    pub fn begin(&mut self, owner: Peer) -> OpId {
+        OpId(self.ops.insert(Op { owner, ended: None }))
+    }
+
+    /// It ends at `now`.
+    pub fn finish(&mut self, op: OpId, now: Ps, result: Result<Vec<u8>>) {
+        // Whoever gave it up has removed it.
+        if let Some(it) = self.ops.get_mut(op.0) {
+            it.ended = Some(result);
+            let owner = it.owner;
+            self.touch(owner, now);
+        }
+    }
+
+    /// Whether it has ended; then it is forgotten.
+    pub fn ended(&mut self, op: OpId) -> Option<Result<Vec<u8>>> {
+        let result = self.ops.get_mut(op.0)?.ended.take()?;
+        self.ops.remove(op.0);
+        Some(result)
+    }
+
+    /// Nobody asks any more.
+    pub fn forget(&mut self, op: OpId) {
+        self.ops.try_remove(op.0);
+    }
+
+    // Segments.
+
+    pub fn publish(&mut self, owner: Peer, id: SegmentId, segment: &Segment, access: Access) -> Result<()> {
+        access.check(self.size())?;
+        if self.published.contains_key(&(owner, id)) {
+            return Err(FabricError::InUse { id: id.0 });
+        }
+        let segment = segment.clone();
+        self.published.insert((owner, id), Published { segment, access });
+        Ok(())
+    }
+
+    pub fn republish(&mut self, owner: Peer, id: SegmentId, access: Access) -> Result<()> {
+        access.check(self.size())?;
+        let published = self.published.get_mut(&(owner, id));
+        published.ok_or(FabricError::not_published(owner, id))?.access = access;
+        Ok(())
+    }
+
+    pub fn unpublish(&mut self, owner: Peer, id: SegmentId) -> Result<()> {
+        let gone = self.published.remove(&(owner, id));
+        gone.map(|_| ()).ok_or(FabricError::not_published(owner, id))
+    }
+
+    pub fn published(&self, owner: Peer, id: SegmentId) -> Result<&Published> {
+        self.published
+            .get(&(owner, id))
+            .ok_or(FabricError::not_published(owner, id))
+    }
+
+    pub fn import(&mut self, from: Peer, to: Peer) -> ImportId {
+        ImportId(self.imports.insert(ImportState {
+            from,
+            to,
+            under_way: 0,
+            error: None,
+            fences: Vec::new(),
+        }))
+    }
+
+    pub fn import_of(&mut self, import: ImportId) -> &mut ImportState {
+        &mut self.imports[import.0]
+    }
+
+    /// A put through `import` has ended its way; `error`: not well. Fences that waited for it end at `now`.
+    pub fn put_ended(&mut self, import: ImportId, now: Ps, error: Option<FabricError>) {
+        let it = &mut self.imports[import.0];
+        it.under_way -= 1;
+        it.error = it.error.take().or(error);
+        if it.under_way == 0 {
+            for op in std::mem::take(&mut it.fences) {
+                self.finish(op, now, Ok(Vec::new()));
+            }
+        }
+    }
+
+    // Status.
+
+    pub fn record_fault(&mut self, of: Peer, fault: Fault) {
+        if fault.peer.0 < self.size() {
+            self.count(of, fault.peer, Counter::Faults, 1);
+        }
+        self.all[of.index()].faults.record(fault);
+    }
+
+    pub fn take_faults(&mut self, of: Peer) -> (Vec<Fault>, u64) {
+        self.all[of.index()].faults.take()
+    }
+
+    pub fn count(&mut self, of: Peer, about: Peer, counter: Counter, amount: u64) {
+        let counters = self.all[of.index()].counters.entry(about).or_default();
+        counters[counter as usize] = counters[counter as usize].wrapping_add(amount);
+    }
+
+    pub fn counter(&self, of: Peer, about: Peer, counter: Counter) -> u64 {
+        let counters = self.all[of.index()].counters.get(&about);
+        counters.map_or(0, |counters| counters[counter as usize])
+    }
+}

@@ -1,0 +1,135 @@
+//! Ranks as coroutines of one thread: each is a program with a stack of its own, and calls that wait let others run.
+
+use crate::core::Core;
+use crate::fabric::SimFabric;
+use crate::time::Ps;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use farpost_fabric::Peer;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// Bytes of a rank's stack. Only what is used takes memory.
+const STACK: usize = 1 << 20;
+
+/// So many turns without an event and without a rank that ends: ranks wait for each other.
+const HANGS: u64 = 100_000;
+
+/// The core with the ranks that run on it.
+pub(crate) struct Running {
+    pub core: RefCell<Core>,
+    /// By which a rank lets others run; set while its coroutine exists.
+    yielders: RefCell<Vec<Option<NonNull<Yielder<(), ()>>>>>,
+    /// Pauses of ranks, ever.
+    pub pauses: Cell<u64>,
+}
+
+/// Why ranks did not come to their end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("after {time} of virtual time {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
+    Hang { time: Ps, left: Vec<u32> },
+    #[error("no memory for a rank's stack: {0}")]
+    Stack(std::io::Error),
+}
+
+/// Run `body` as each rank of a machine, to the end of all of them; what it gave, by rank, and the machine.
+///
+/// # Errors
+/// Ranks wait for each other for ever, or there is no memory for their stacks.
+///
+/// # Panics
+/// As `body`.
+pub fn run<T: 'static>(
+    core: Core,
+    body: impl Fn(SimFabric) -> T + 'static,
+) -> Result<(Vec<T>, Core), RunError> {
+    let size = core.kernel.procs.size();
+    let running = Rc::new(Running {
+        core: RefCell::new(core),
+        yielders: RefCell::new(vec![None; size as usize]),
+        pauses: Cell::new(0),
+    });
+    let body = Rc::new(body);
+    let mut coroutines = Vec::new();
+    for rank in 0..size {
+        let stack = DefaultStack::new(STACK).map_err(RunError::Stack)?;
+        let (body, running) = (Rc::clone(&body), Rc::clone(&running));
+        coroutines.push(Some(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+            running.yielders.borrow_mut()[rank as usize] = Some(NonNull::from(yielder));
+            let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
+            running.yielders.borrow_mut()[rank as usize] = None;
+            result
+        })));
+    }
+    let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
+    let (mut turns, mut made) = (0, 0);
+    while let Some(rank) = next_rank(&running.core) {
+        let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
+        if let CoroutineResult::Return(result) = coroutine.resume(()) {
+            results[rank as usize] = Some(result);
+            // Its stack is free.
+            coroutines[rank as usize] = None;
+            running.core.borrow_mut().kernel.procs.schedule.end();
+            turns = 0;
+        }
+        let events = running.core.borrow().kernel.queue.made();
+        turns = if events == made { turns + 1 } else { 0 };
+        made = events;
+        if turns > HANGS + 100 * u64::from(size) {
+            let core = running.core.borrow();
+            let left: Vec<u32> = core.kernel.procs.schedule.left().collect();
+            return Err(RunError::Hang {
+                time: core.kernel.now,
+                left,
+            });
+        }
+    }
+    drop(coroutines);
+    let running = Rc::into_inner(running);
+    let core = running.expect("no rank keeps its fabric").core.into_inner();
+    Ok((results.into_iter().map(|it| it.expect("all have ended")).collect(), core))
+}
+
+/// Let happen what is before the next rank's turn, and begin that. None: all have ended.
+fn next_rank(core: &RefCell<Core>) -> Option<u32> {
+    let mut core = core.borrow_mut();
+    loop {
+        let (time, _) = core.kernel.procs.schedule.next()?;
+        match core.next_event() {
+            Some(event) if event <= time => {
+                core.step();
+            }
+            _ => break,
+        }
+    }
+    let rank = core.kernel.procs.schedule.start()?;
+    core.kernel.now = core.kernel.procs.schedule.clock(rank);
+    Some(rank)
+}
+
+impl Running {
+    /// The running rank, whose turn has been given up, lets others run until it has another.
+    fn suspend(&self, rank: Peer) {
+        let yielder = self.yielders.borrow()[rank.index()].expect("it is a coroutine");
+        self.pauses.set(self.pauses.get() + 1);
+        // SAFETY: it is the running rank's own, set from the start of its coroutine to its end, and all of it belongs to one thread. So this is on the stack
+        // of that coroutine, where the yielder is alive.
+        unsafe { yielder.as_ref() }.suspend(());
+    }
+
+    /// All that comes before the time of the running rank happens.
+    pub fn sync(&self, rank: Peer) {
+        while !self.core.borrow_mut().catch_up(rank) {
+            self.core.borrow_mut().kernel.procs.schedule.give_way();
+            self.suspend(rank);
+        }
+    }
+
+    /// The running rank sleeps until something happens to it, as seen by polls of this period, or until the deadline.
+    pub fn sleep(&self, rank: Peer, period: Ps, deadline: Ps) {
+        self.core.borrow_mut().kernel.procs.schedule.sleep(period, deadline);
+        self.suspend(rank);
+    }
+}
