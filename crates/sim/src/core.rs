@@ -44,7 +44,9 @@ impl Core {
                 if let Some((packet, fate)) = kernel.net.handle(&mut kernel.queue, time, event) {
                     match fate {
                         Fate::Arrived => self.adapters[packet.to.index()].arrived(&mut self.kernel, packet),
-                        Fate::Lost(_) => self.adapters[packet.from.index()].lost(&mut self.kernel, packet, fate),
+                        Fate::Lost(_) => {
+                            self.adapters[packet.from.index()].lost(&mut self.kernel, packet, fate)
+                        }
                     }
                 }
             }

@@ -42,7 +42,9 @@ impl Costs {
     /// A copy of `bytes`: at the rate of the first level of the memory that they fit into.
     pub fn copy(&self, bytes: u64) -> Ps {
         let level = self.copy.iter().find(|(most, _)| bytes <= *most);
-        let rate = level.or(self.copy.last()).map_or(Rate::INFINITE, |(_, rate)| *rate);
+        let rate = level
+            .or(self.copy.last())
+            .map_or(Rate::INFINITE, |(_, rate)| *rate);
         self.copy_start + rate.time(bytes)
     }
 

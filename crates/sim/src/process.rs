@@ -56,6 +56,10 @@ pub struct Process {
     faults: FaultLog,
     counters: BTreeMap<Peer, [u64; Counter::COUNT]>,
     rung: bool,
+    /// Places of each queue that are taken: packets under way to it, or in it.
+    taken: [u32; LANES],
+    /// Who found a queue full, and which.
+    refused: Vec<(usize, Peer)>,
 }
 
 /// All processes of the machine.
@@ -79,6 +83,8 @@ impl Processes {
             faults: FaultLog::default(),
             counters: BTreeMap::new(),
             rung: false,
+            taken: [0; LANES],
+            refused: Vec::new(),
         };
         let most = hosts.iter().map(|host| host.index() + 1).max().unwrap_or(0);
         let mut on_host = vec![0; most];
@@ -133,6 +139,38 @@ impl Processes {
 
     pub fn take_rung(&mut self, peer: Peer) -> bool {
         std::mem::take(&mut self.all[peer.index()].rung)
+    }
+
+    /// Take a place in a queue of `to` for a packet of `from`. False: `room` places are taken; `from` hears of it when one is free.
+    pub fn reserve(&mut self, (from, to): (Peer, Peer), lane: usize, room: u32) -> bool {
+        let it = &mut self.all[to.index()];
+        if it.taken[lane] < room {
+            it.taken[lane] += 1;
+            return true;
+        }
+        if !it.refused.contains(&(lane, from)) {
+            it.refused.push((lane, from));
+        }
+        false
+    }
+
+    /// A place of a queue of `of` is free again.
+    pub fn release(&mut self, of: Peer, lane: usize, now: Ps) {
+        let it = &mut self.all[of.index()];
+        it.taken[lane] -= 1;
+        let refused = std::mem::take(&mut it.refused);
+        let (told, kept): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(of, _)| *of == lane);
+        it.refused = kept;
+        for (_, peer) in told {
+            self.touch(peer, now);
+        }
+    }
+
+    /// Take a packet of a queue whose places are reserved.
+    pub fn take_packet(&mut self, of: Peer, lane: usize, now: Ps) -> Option<Arrived> {
+        let packet = self.all[of.index()].arrived[lane].pop_front()?;
+        self.release(of, lane, now);
+        Some(packet)
     }
 
     /// # Errors
@@ -215,6 +253,16 @@ impl Processes {
 
     pub fn import_of(&mut self, import: ImportId) -> &mut ImportState {
         &mut self.imports[import.0]
+    }
+
+    /// `op` ends when no put through `import` is under way.
+    pub fn fence(&mut self, import: ImportId, op: OpId, now: Ps) {
+        let it = &mut self.imports[import.0];
+        if it.under_way > 0 {
+            it.fences.push(op);
+        } else {
+            self.finish(op, now, Ok(Vec::new()));
+        }
     }
 
     /// A put through `import` has ended its way; `error`: not well. Fences that waited for it end at `now`.

@@ -41,27 +41,30 @@ pub enum RunError {
 ///
 /// # Panics
 /// As `body`.
-pub fn run<T: 'static>(
-    core: Core,
-    body: impl Fn(SimFabric) -> T + 'static,
-) -> Result<(Vec<T>, Core), RunError> {
+pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec<T>, Core), RunError> {
     let size = core.kernel.procs.size();
     let running = Rc::new(Running {
         core: RefCell::new(core),
         yielders: RefCell::new(vec![None; size as usize]),
         pauses: Cell::new(0),
     });
-    let body = Rc::new(body);
     let mut coroutines = Vec::new();
     for rank in 0..size {
         let stack = DefaultStack::new(STACK).map_err(RunError::Stack)?;
-        let (body, running) = (Rc::clone(&body), Rc::clone(&running));
-        coroutines.push(Some(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+        let (body, running) = (&body, Rc::clone(&running));
+        let whole: Box<dyn FnOnce(&Yielder<(), ()>) -> T + '_> = Box::new(move |yielder| {
             running.yielders.borrow_mut()[rank as usize] = Some(NonNull::from(yielder));
             let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
             running.yielders.borrow_mut()[rank as usize] = None;
             result
-        })));
+        });
+        // SAFETY: only the lifetime changes. The coroutines are this function's, which drops them (and so unwinds what has not ended) before
+        // it returns, also in a panic; `body` lives longer.
+        let whole: Box<dyn FnOnce(&Yielder<(), ()>) -> T> = unsafe { std::mem::transmute(whole) };
+        coroutines.push(Some(Coroutine::with_stack(
+            stack,
+            move |yielder: &Yielder<(), ()>, ()| whole(yielder),
+        )));
     }
     let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
     let (mut turns, mut made) = (0, 0);
@@ -89,7 +92,13 @@ pub fn run<T: 'static>(
     drop(coroutines);
     let running = Rc::into_inner(running);
     let core = running.expect("no rank keeps its fabric").core.into_inner();
-    Ok((results.into_iter().map(|it| it.expect("all have ended")).collect(), core))
+    Ok((
+        results
+            .into_iter()
+            .map(|it| it.expect("all have ended"))
+            .collect(),
+        core,
+    ))
 }
 
 /// Let happen what is before the next rank's turn, and begin that. None: all have ended.
@@ -129,7 +138,12 @@ impl Running {
 
     /// The running rank sleeps until something happens to it, as seen by polls of this period, or until the deadline.
     pub fn sleep(&self, rank: Peer, period: Ps, deadline: Ps) {
-        self.core.borrow_mut().kernel.procs.schedule.sleep(period, deadline);
+        self.core
+            .borrow_mut()
+            .kernel
+            .procs
+            .schedule
+            .sleep(period, deadline);
         self.suspend(rank);
     }
 }

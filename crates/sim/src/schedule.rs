@@ -138,7 +138,11 @@ impl Schedule {
                 0 => 0,
                 period => (now - since).0.div_ceil(period),
             };
-            let seen = if period == Ps::ZERO { now } else { since + period * polls };
+            let seen = if period == Ps::ZERO {
+                now
+            } else {
+                since + period * polls
+            };
             it.turn = Turn::Ready;
             self.push(seen.max(since).min(deadline), rank);
         }

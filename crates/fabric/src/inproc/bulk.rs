@@ -1,9 +1,7 @@
 //! Bulk transfer: the copy happens when its event arrives.
 
 use super::InProc;
-use crate::{
-    BulkTransfer, Completion, Counter, Counters, Descriptor, FabricError, Peer, Result, Ticket,
-};
+use crate::{BulkTransfer, Completion, Counter, Counters, Descriptor, FabricError, Peer, Result, Ticket};
 
 impl BulkTransfer for InProc {
     fn can_transfer(&self, peer: Peer) -> bool {

@@ -22,10 +22,16 @@ pub enum What {
         bytes: Vec<u8>,
     },
     /// A packet for a [queue](farpost_fabric::lane).
-    Packet { lane: usize, bytes: Vec<u8> },
+    Packet {
+        lane: usize,
+        bytes: Vec<u8>,
+    },
     Ring,
     /// The last bytes of a transfer are there.
-    Moved { op: OpId, descriptor: Descriptor },
+    Moved {
+        op: OpId,
+        descriptor: Descriptor,
+    },
     /// Bytes of a segment are wanted.
     Read {
         op: OpId,
@@ -34,7 +40,10 @@ pub enum What {
         len: usize,
     },
     /// Here they are.
-    Answer { op: OpId, bytes: Vec<u8> },
+    Answer {
+        op: OpId,
+        bytes: Vec<u8>,
+    },
 }
 
 /// Something for a process.
@@ -96,7 +105,14 @@ impl Kernel {
     }
 
     /// What packets pass between two ports, `before` and `after` that being resources of the adapters at its ends. `None`: nothing that works connects them.
-    pub fn path(&mut self, ends: (Port, Port), lane: u8, way: Way, before: &[Hop], after: &[Hop]) -> Option<Path> {
+    pub fn path(
+        &mut self,
+        ends: (Port, Port),
+        lane: u8,
+        way: Way,
+        before: &[Hop],
+        after: &[Hop],
+    ) -> Option<Path> {
         let number = match way {
             Way::Fixed(number) => number,
             // Random ways are as many as there are, so they are not kept.

@@ -18,7 +18,7 @@ pub struct LocalParams {
     /// What all processors of the host together move.
     pub bus: Rate,
     /// Packets that a queue holds.
-    pub queue: usize,
+    pub queue: u32,
 }
 
 impl Default for LocalParams {
@@ -43,8 +43,6 @@ pub struct Local {
     costs: Costs,
     /// Until when the bus of each host is taken.
     bus: Vec<Ps>,
-    /// Packets under way or waiting, by process and lane.
-    queued: std::collections::BTreeMap<(Peer, usize), usize>,
 }
 
 impl Local {
@@ -53,7 +51,6 @@ impl Local {
             params,
             costs,
             bus: vec![Ps::ZERO; hosts as usize],
-            queued: std::collections::BTreeMap::new(),
         }
     }
 
@@ -94,10 +91,7 @@ impl Adapter for Local {
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
         let op = kernel.procs.begin(pair.from);
-        // Stores of one processor are seen in their order.
-        let now = kernel.now;
-        kernel.procs.finish(op, now, Ok(Vec::new()));
-        kernel.procs.import_of(import).fences.clear();
+        kernel.procs.fence(import, op, kernel.now);
         Ok((Ps::ZERO, op))
     }
 
@@ -114,11 +108,9 @@ impl Adapter for Local {
 
     fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend) {
         let Pair { from, to } = packet.pair;
-        let queued = self.queued.entry((to, packet.lane)).or_default();
-        if *queued >= self.params.queue {
+        if !kernel.procs.reserve((from, to), packet.lane, self.params.queue) {
             return (self.costs.poll, TrySend::Full);
         }
-        *queued += 1;
         let host = kernel.procs.host_of(from);
         let done = self.copy(kernel, host, packet.bytes.len());
         let what = What::Packet {
@@ -131,17 +123,8 @@ impl Adapter for Local {
 
     /// The queues are those that adapters fill too: whoever polls takes what is there.
     fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
-        let arrived = kernel.procs.of_mut(me).arrived[lane].pop_front();
-        if let Some(packet) = &arrived
-            && kernel.procs.host_of(packet.from) == kernel.procs.host_of(me)
-            && let Some(queued) = self.queued.get_mut(&(me, lane))
-        {
-            *queued -= 1;
-            // Senders of this host may wait for the place.
-            let (now, from) = (kernel.now, packet.from);
-            kernel.procs.touch(from, now);
-        }
-        (Ps::ZERO, arrived)
+        let now = kernel.now;
+        (self.costs.poll, kernel.procs.take_packet(me, lane, now))
     }
 
     fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
@@ -172,7 +155,9 @@ impl Adapter for Local {
         let (from, to) = (me, descriptor.peer);
         let event = Event::Seen(Box::new(Message { from, to, what }));
         kernel.at(done + latency, host, AdapterEvent::Local(event));
-        kernel.procs.count(me, descriptor.peer, Counter::BulkBytes, descriptor.len as u64);
+        kernel
+            .procs
+            .count(me, descriptor.peer, Counter::BulkBytes, descriptor.len as u64);
         Ok((done - kernel.now, op))
     }
 

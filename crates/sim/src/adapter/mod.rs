@@ -146,6 +146,10 @@ pub trait Adapter {
 
     /// That the adapter lacks something.
     fn without(&self, peer: Peer, what: &'static str) -> FabricError {
-        FabricError::unsupported(peer, what, format!("the simulated adapter ({}) has none", self.name()))
+        FabricError::unsupported(
+            peer,
+            what,
+            format!("the simulated adapter ({}) has none", self.name()),
+        )
     }
 }

@@ -5,7 +5,7 @@
 //! acknowledgement comes back after the way's latency, which fences wait for. A get is a request of a header that way, and the bytes back.
 
 use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
-use crate::net::{Fate, HostId, Hop, Packet, ResourceId, ResourceSpec};
+use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
 use crate::topology::{Port, Way};
@@ -29,7 +29,7 @@ pub struct RdmaParams {
     /// Bytes of a packet besides those.
     pub header: u32,
     /// Packets that a receiver's queue holds.
-    pub queue: usize,
+    pub queue: u32,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Rdma {
     /// From and to memory.
     out: ResourceId,
     inward: Vec<ResourceId>,
-    /// Packets of queues under way or waiting, by process and lane.
+    /// Packets ever sent.
     sent: u64,
 }
 
@@ -58,7 +58,9 @@ impl Rdma {
             let name = format!("bus of host {host}, {way}");
             kernel.net.add(ResourceSpec::new(name, params.bus, Ps::ZERO))
         };
-        let buses: Vec<_> = (0..hosts).map(|host| (bus(host, "out"), bus(host, "in"))).collect();
+        let buses: Vec<_> = (0..hosts)
+            .map(|host| (bus(host, "out"), bus(host, "in")))
+            .collect();
         let inward: Vec<ResourceId> = buses.iter().map(|(_, inward)| *inward).collect();
         let adapter = |host: u32| Rdma {
             params: params.clone(),
@@ -71,7 +73,14 @@ impl Rdma {
     }
 
     /// Cut `bytes` into packets and send them after `delay`; the last one carries `message`. False: there is no way.
-    fn send(&mut self, kernel: &mut Kernel, to: HostId, bytes: usize, way: Way, message: Message) -> Option<Message> {
+    fn send(
+        &mut self,
+        kernel: &mut Kernel,
+        to: HostId,
+        bytes: usize,
+        way: Way,
+        message: Message,
+    ) -> Option<Message> {
         let lane = |resource| Hop { resource, lane: 0 };
         let ends = [self.host, to].map(|host| Port { host, rail: 0 });
         let (before, after) = ([lane(self.out)], [lane(self.inward[to.index()])]);
@@ -100,7 +109,11 @@ impl Rdma {
     /// A message takes effect when its last byte is in memory.
     fn store(&self, kernel: &mut Kernel, message: Message) {
         let event = Event::Stored(Box::new(message));
-        kernel.at(kernel.now + self.params.store, self.host, AdapterEvent::Rdma(event));
+        kernel.at(
+            kernel.now + self.params.store,
+            self.host,
+            AdapterEvent::Rdma(event),
+        );
     }
 }
 
@@ -120,7 +133,10 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         kernel.procs.import_of(put.import).under_way += 1;
         let message = Message { from, to, what };
-        if self.send(kernel, host, put.bytes.len(), Way::Fixed(0), message).is_some() {
+        if self
+            .send(kernel, host, put.bytes.len(), Way::Fixed(0), message)
+            .is_some()
+        {
             let error = FabricError::put_failed(to, "no way that works leads there");
             let now = kernel.now;
             kernel.procs.put_ended(put.import, now, Some(error));
@@ -130,13 +146,7 @@ impl Adapter for Rdma {
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
         let op = kernel.procs.begin(pair.from);
-        let state = kernel.procs.import_of(import);
-        if state.under_way > 0 {
-            state.fences.push(op);
-        } else {
-            let now = kernel.now;
-            kernel.procs.finish(op, now, Ok(Vec::new()));
-        }
+        kernel.procs.fence(import, op, kernel.now);
         Ok((Ps::ZERO, op))
     }
 
@@ -160,8 +170,7 @@ impl Adapter for Rdma {
 
     fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend) {
         let Pair { from, to } = packet.pair;
-        let queue = &kernel.procs.of(to).arrived[packet.lane];
-        if queue.len() >= self.params.queue {
+        if !kernel.procs.reserve((from, to), packet.lane, self.params.queue) {
             return (self.params.poll, TrySend::Full);
         }
         let what = What::Packet {
@@ -170,7 +179,10 @@ impl Adapter for Rdma {
         };
         let host = kernel.procs.host_of(to);
         let message = Message { from, to, what };
-        if self.send(kernel, host, packet.bytes.len(), packet.way, message).is_some() {
+        if self
+            .send(kernel, host, packet.bytes.len(), packet.way, message)
+            .is_some()
+        {
             let error = FabricError::dead(to, "no way that works leads there");
             kernel.procs.record_fault(from, Fault { peer: to, error });
         }
@@ -178,7 +190,8 @@ impl Adapter for Rdma {
     }
 
     fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
-        (self.params.poll, kernel.procs.of_mut(me).arrived[lane].pop_front())
+        let now = kernel.now;
+        (self.params.poll, kernel.procs.take_packet(me, lane, now))
     }
 
     fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
@@ -215,12 +228,16 @@ impl Adapter for Rdma {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
         }
-        kernel.procs.count(me, to, Counter::BulkBytes, descriptor.len as u64);
+        kernel
+            .procs
+            .count(me, to, Counter::BulkBytes, descriptor.len as u64);
         Ok((self.params.post, op))
     }
 
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
-        let Load::Last(mut message) = packet.load else { return };
+        let Load::Last(mut message) = packet.load else {
+            return;
+        };
         match message.what {
             // Fetched bytes go back, from this memory.
             What::Read {
@@ -233,7 +250,13 @@ impl Adapter for Rdma {
                 farpost_fabric::LocalMemory::read(&segment, offset, &mut bytes);
                 let (from, to) = (message.to, message.from);
                 let what = What::Answer { op, bytes };
-                let _ = self.send(kernel, packet.from, len, Way::Fixed(0), Message { from, to, what });
+                let _ = self.send(
+                    kernel,
+                    packet.from,
+                    len,
+                    Way::Fixed(0),
+                    Message { from, to, what },
+                );
             }
             What::Moved { op, descriptor }
                 if descriptor.direction == Direction::Get && packet.from != self.host =>
@@ -253,7 +276,13 @@ impl Adapter for Rdma {
                         ..descriptor
                     },
                 };
-                let _ = self.send(kernel, packet.from, descriptor.len, Way::Fixed(0), Message { from, to, what });
+                let _ = self.send(
+                    kernel,
+                    packet.from,
+                    descriptor.len,
+                    Way::Fixed(0),
+                    Message { from, to, what },
+                );
             }
             what => {
                 message.what = what;
@@ -263,7 +292,9 @@ impl Adapter for Rdma {
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
-        let (Load::Last(message), Fate::Lost(at)) = (packet.load, fate) else { return };
+        let (Load::Last(message), Fate::Lost(at)) = (packet.load, fate) else {
+            return;
+        };
         let now = kernel.now;
         let name = kernel.net.resource(at).spec.name.clone();
         let dead = FabricError::dead(message.to, format!("lost on {name}"));
@@ -275,9 +306,12 @@ impl Adapter for Rdma {
             What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
                 kernel.procs.finish(op, now, Err(dead));
             }
-            What::Packet { .. } => {
+            What::Packet { lane, .. } => {
                 let peer = message.to;
-                kernel.procs.record_fault(message.from, Fault { peer, error: dead });
+                kernel.procs.release(peer, lane, now);
+                kernel
+                    .procs
+                    .record_fault(message.from, Fault { peer, error: dead });
             }
             What::Ring => {}
         }

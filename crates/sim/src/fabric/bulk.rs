@@ -6,6 +6,9 @@ use farpost_fabric::{BulkTransfer, Completion, Descriptor, Peer, Result, Ticket}
 
 impl BulkTransfer for SimFabric {
     fn can_transfer(&self, peer: Peer) -> bool {
+        if peer.0 >= self.size {
+            return false;
+        }
         let mut core = self.core();
         let (adapter, _) = core.adapter(self.me, peer);
         adapter.transfers()

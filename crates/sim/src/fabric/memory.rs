@@ -6,8 +6,8 @@ use crate::process::ImportId;
 use crate::ranks::Running;
 use farpost_fabric::segment::Segment;
 use farpost_fabric::{
-    Access, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, Result,
-    SegmentId, assert_aligned, bytes_of,
+    Access, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, Result, SegmentId,
+    assert_aligned, bytes_of,
 };
 use std::rc::Rc;
 
@@ -166,4 +166,3 @@ impl RemoteMemory for SimFabric {
         })
     }
 }
-

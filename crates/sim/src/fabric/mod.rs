@@ -15,8 +15,8 @@ use crate::ranks::Running;
 use crate::time::Ps;
 use farpost_fabric::clock::{Clock, Simulated};
 use farpost_fabric::{
-    Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, Peer, Result, Time, Topology, Wake,
-    ZeroCopy,
+    Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, Peer, Result, Time, Topology,
+    Wake, ZeroCopy,
 };
 use std::cell::{Cell, RefMut};
 use std::rc::Rc;
@@ -190,7 +190,11 @@ impl Interrupt for SimFabric {
         }
         let deadline = self.time() + most;
         self.running.sleep(self.me, period.max(Ps(1_000)), deadline);
-        if self.time() >= deadline { Wake::Timeout } else { Wake::Rung }
+        if self.time() >= deadline {
+            Wake::Timeout
+        } else {
+            Wake::Rung
+        }
     }
 }
 
