@@ -1,5 +1,6 @@
 //! The papers' machines in virtual time.
 
+pub mod machine;
 pub mod net;
 pub mod queue;
 pub mod time;
