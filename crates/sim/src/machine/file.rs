@@ -52,6 +52,15 @@ fn sentence(message: &str, path: &str) -> String {
         .replace("unknown field", "unknown key")
         .replace("missing field", "missing key")
         .replace("unknown variant", "unknown kind")
+        .replace("duplicate key", "this key is there twice, allowed is once")
+        .replace(
+            "wanted exactly 1 element, more than 1 element",
+            "there is more than one kind, allowed is one",
+        )
+        .replace(
+            "wanted exactly 1 element, found 0 elements",
+            "there is no kind, allowed is one",
+        )
         .replace(", expected", ", allowed is")
         .replace("allowed is one of", "allowed are")
         .replace('\n', "; ");
@@ -121,7 +130,9 @@ pub(super) fn numbers(table: &toml::Table) -> Vec<Number> {
                 };
                 found.insert(path, number);
             }
-            Value::Table(table) => table.iter().for_each(|(key, value)| walk(&below(key), value, found)),
+            Value::Table(table) => table
+                .iter()
+                .for_each(|(key, value)| walk(&below(key), value, found)),
             Value::Array(all) => {
                 let all = all.iter().enumerate();
                 all.for_each(|(index, value)| walk(&below(&index), value, found));

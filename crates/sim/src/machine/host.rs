@@ -1,7 +1,7 @@
 //! What hosts cost: their processors, memory and devices, and the code of the layers.
 
-use super::quantity::{Bytes, Count, Hertz, Quantity};
 use super::Fault;
+use super::quantity::{Bytes, Count, Hertz, Quantity};
 use crate::time::{Ps, Rate};
 use serde::Deserialize;
 
@@ -77,7 +77,7 @@ impl Host {
             let Some(up_to) = &level.up_to else {
                 return Err(Fault::new(
                     level.rate.at,
-                    "only the last of host.copy may have no up_to",
+                    "host.copy has no up_to before its last level, allowed is that only there",
                 ));
             };
             if up_to.0 <= least {

@@ -27,11 +27,17 @@ pub const MOST_FITTED: usize = 6;
 
 /// The machines that come with Farpost, by name.
 const BUILT_IN: &[(&str, &str)] = &[
-    ("sun-fire-link", include_str!("../../../../machines/sun-fire-link.toml")),
+    (
+        "sun-fire-link",
+        include_str!("../../../../machines/sun-fire-link.toml"),
+    ),
     ("myrinet-fm", include_str!("../../../../machines/myrinet-fm.toml")),
     ("startx", include_str!("../../../../machines/startx.toml")),
     ("xt3", include_str!("../../../../machines/xt3.toml")),
-    ("cluster-100g", include_str!("../../../../machines/cluster-100g.toml")),
+    (
+        "cluster-100g",
+        include_str!("../../../../machines/cluster-100g.toml"),
+    ),
 ];
 
 /// What is wrong, and where in the file in bytes.
@@ -150,7 +156,7 @@ impl Machine {
         self.numbers().into_iter().filter_map(row).collect()
     }
 
-    /// The same machine with the number at `path` multiplied.
+    /// The same machine with the number at `path` multiplied. Numbers without a unit that are written as whole ones stay whole.
     ///
     /// # Errors
     /// There is no such number, or the machine would contradict itself.

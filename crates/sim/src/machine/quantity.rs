@@ -146,7 +146,8 @@ impl Measure for Ps {
 }
 
 impl Measure for Rate {
-    const ALLOWED: &'static str = "a rate above 0 like \"1.2 GB/s\", in B/s, kB/s, MB/s, GB/s, MiB/s or Gbit/s";
+    const ALLOWED: &'static str =
+        "a rate above 0 like \"1.2 GB/s\", in B/s, kB/s, MB/s, GB/s, MiB/s or Gbit/s";
     const UNITS: &'static [(&'static str, f64)] = RATE;
 
     fn of(number: f64) -> Option<Self> {
@@ -155,7 +156,8 @@ impl Measure for Rate {
 }
 
 impl Measure for Bytes {
-    const ALLOWED: &'static str = "a whole number of bytes above 0 like \"64 B\", in B, KiB, MiB, GiB, kB or MB";
+    const ALLOWED: &'static str =
+        "a whole number of bytes above 0 like \"64 B\", in B, KiB, MiB, GiB, kB or MB";
     const UNITS: &'static [(&'static str, f64)] = SIZE;
 
     fn of(number: f64) -> Option<Self> {
@@ -187,7 +189,9 @@ impl Measure for Count {
     const UNITS: &'static [(&'static str, f64)] = &[];
 
     fn of(number: f64) -> Option<Self> {
-        whole(number).and_then(|number| u32::try_from(number).ok()).map(Self)
+        whole(number)
+            .and_then(|number| u32::try_from(number).ok())
+            .map(Self)
     }
 }
 
@@ -238,7 +242,11 @@ fn measure<T: Measure>(written: &Written) -> Result<T, String> {
     }
     // Decimal fractions of large units are not exact in binary.
     let rounded = number.round();
-    let number = if (number - rounded).abs() < 1e-9 * rounded.max(1.0) { rounded } else { number };
+    let number = if (number - rounded).abs() < 1e-9 * rounded.max(1.0) {
+        rounded
+    } else {
+        number
+    };
     T::of(number).map_or_else(|| wrong("is out of range"), Ok)
 }
 
@@ -252,12 +260,17 @@ fn is_row(text: &str) -> bool {
         Some("P") => 18,
         _ => return false,
     };
-    row[1..].parse::<u32>().is_ok_and(|number| (1..=rows).contains(&number))
+    row[1..]
+        .parse::<u32>()
+        .is_ok_and(|number| (1..=rows).contains(&number))
 }
 
 /// As a file has it.
 #[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table { value, source }, { value, fitted } or { value, assumed }"
+)]
 struct RawQuantity {
     value: Written,
     source: Option<String>,
@@ -328,7 +341,9 @@ mod tests {
 
     #[test]
     fn what_is_written_otherwise_is_refused() {
-        for text in ["1", "1us", "1  us", " 1 us", "1 us ", "+1 us", "inf us", "nan s", "1 uS", "1,5 us", "1 MB/s", ""] {
+        for text in [
+            "1", "1us", "1  us", " 1 us", "1 us ", "+1 us", "inf us", "nan s", "1 uS", "1,5 us", "1 MB/s", "",
+        ] {
             assert!(read::<Ps>(text).is_err(), "{text}");
         }
         assert!(read::<Bytes>("1.5 B").is_err());

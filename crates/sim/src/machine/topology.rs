@@ -1,7 +1,7 @@
 //! How a machine's hosts are connected, as data. [`crate::topology`] builds it.
 
-use super::quantity::{Count, Quantity};
 use super::Fault;
+use super::quantity::{Count, Quantity};
 use crate::time::{Ps, Rate};
 use serde::Deserialize;
 
@@ -39,7 +39,9 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// Lanes by priority.
     pub fn priorities(&self) -> u8 {
-        self.priorities.as_ref().map_or(1, |priorities| priorities.0 as u8)
+        self.priorities
+            .as_ref()
+            .map_or(1, |priorities| priorities.0 as u8)
     }
 
     fn check(&self) -> Result<(), Fault> {

@@ -44,16 +44,16 @@ pub struct Lanai {
     pub program_size: Quantity<Bytes>,
     pub clock: Quantity<Hertz>,
     pub cycles_per_instruction: Quantity<Ratio>,
-    /// Instructions for a packet in the baseline loop.
-    pub baseline: Quantity<Count>,
+    /// Instructions for a packet in the baseline loop, on average; so are those below.
+    pub baseline: Quantity<Ratio>,
     /// Instructions for a packet in the streamed loop.
-    pub streamed: Quantity<Count>,
+    pub streamed: Quantity<Ratio>,
     /// Instructions more with buffer management.
-    pub buffer_management: Quantity<Count>,
+    pub buffer_management: Quantity<Ratio>,
     /// Instructions more with flow control.
-    pub flow_control: Quantity<Count>,
+    pub flow_control: Quantity<Ratio>,
     /// Instructions more with `switch()`.
-    pub interpretation: Quantity<Count>,
+    pub interpretation: Quantity<Ratio>,
     /// Set-up of DMA to or from the channel.
     pub channel_setup: Quantity<Cycles>,
     /// Set-up of DMA to or from the host's memory.
@@ -68,10 +68,10 @@ pub struct Lanai {
     pub frame: Quantity<Bytes>,
     /// Of a packet, besides its payload.
     pub header: Quantity<Bytes>,
-    /// Packets that the LANai's send queue holds.
-    pub send_queue: Quantity<Count>,
-    /// Packets that the LANai's receive queue holds.
-    pub receive_queue: Quantity<Count>,
+    /// The LANai's memory for packets to send.
+    pub send_queue: Quantity<Bytes>,
+    /// The LANai's memory for packets received.
+    pub receive_queue: Quantity<Bytes>,
     /// Packets that the host's receive queue holds.
     pub host_queue: Quantity<Count>,
     /// Packets that the host keeps for those that were sent back to it.
@@ -92,23 +92,18 @@ impl Lanai {
             (flow_control, self.flow_control.0),
             (self.interpret, self.interpretation.0),
         ];
-        let more: u32 = more.iter().filter(|(on, _)| *on).map(|(_, count)| count).sum();
-        let instructions = f64::from(base) + f64::from(more);
+        let more: f64 = more.iter().filter(|(on, _)| *on).map(|(_, count)| count).sum();
+        let instructions = base + more;
         Cycles(instructions * self.cycles_per_instruction.0).at(self.clock.value)
     }
 
+    /// Packets that a queue in the LANai's memory holds.
+    pub fn slots(&self, queue: Bytes) -> u32 {
+        u32::try_from(queue.0 / (self.frame.0 + self.header.0)).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn check(&self) -> Result<(), Fault> {
-        if self.streamed.value > self.baseline.value {
-            return Err(Fault::new(
-                self.streamed.at,
-                format!(
-                    "adapter.lanai.streamed ({}) is more than baseline ({}), allowed is at most that",
-                    self.streamed.0, self.baseline.0
-                ),
-            ));
-        }
-        let slots = u64::from(self.send_queue.0) + u64::from(self.receive_queue.0);
-        let needed = self.program_size.0 + slots * (self.frame.0 + self.header.0);
+        let needed = self.program_size.0 + self.send_queue.0 + self.receive_queue.0;
         if needed > self.memory.0 {
             return Err(Fault::new(
                 self.memory.at,
@@ -118,14 +113,20 @@ impl Lanai {
                 ),
             ));
         }
-        if self.aggregate.value > self.receive_queue.value {
-            return Err(Fault::new(
-                self.aggregate.at,
-                format!(
-                    "adapter.lanai.aggregate ({}) is more than receive_queue ({}), allowed is at most that",
-                    self.aggregate.0, self.receive_queue.0
-                ),
-            ));
+        for (name, queue) in [
+            ("send_queue", &self.send_queue),
+            ("receive_queue", &self.receive_queue),
+        ] {
+            if self.slots(queue.value) == 0 {
+                return Err(Fault::new(
+                    queue.at,
+                    format!(
+                        "adapter.lanai.{name} ({} bytes) holds no packet, allowed is at least frame and header ({} bytes)",
+                        queue.0,
+                        self.frame.0 + self.header.0
+                    ),
+                ));
+            }
         }
         Ok(())
     }
