@@ -15,6 +15,7 @@ pub mod adapter;
 pub mod core;
 pub mod costs;
 pub mod fabric;
+pub mod machine;
 pub mod net;
 pub mod process;
 pub mod queue;

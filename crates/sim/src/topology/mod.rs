@@ -11,7 +11,7 @@ pub struct Port {
 
 /// Which of several ways, where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Route {
     /// Always the same one of this number, so that packets keep their order.
     Fixed(u32),
     /// As this random number says.
@@ -29,7 +29,7 @@ pub trait Topology {
         &self,
         ends: (Port, Port),
         lane: u8,
-        way: Way,
+        route: Route,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool;
