@@ -266,6 +266,12 @@ const BAD: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "startx",
+        "priorities =",
+        "both = { value = \"300 MB/s\", source = \"a test\" }\npriorities =",
+        "43: topology.fat_tree.link.both (300000000 B/s) is not modelled, allowed is",
+    ),
+    (
+        "startx",
         "radix = { value = 4,",
         "radix = { value = 5,",
         "35: topology.fat_tree.radix is 5, allowed is an even number from 4",
