@@ -86,7 +86,7 @@ impl Core {
     pub fn catch_up(&mut self, rank: Peer) -> bool {
         let clock = self.kernel.procs.schedule.clock(rank.0);
         loop {
-            let other = self.kernel.procs.schedule.next();
+            let other = self.kernel.procs.schedule.next_turn();
             let before = other.filter(|next| *next < (clock, rank.0));
             let until = before.map_or(clock, |(time, _)| time);
             match self.next_event() {

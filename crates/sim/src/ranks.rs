@@ -16,11 +16,17 @@ const STACK: usize = 1 << 20;
 /// So many turns without an event and without a rank that ends: ranks wait for each other.
 const HANGS: u64 = 100_000;
 
+/// By which a rank lets others run.
+type Yield = Yielder<(), ()>;
+
+/// A rank's program.
+type Program<'a, T> = Box<dyn FnOnce(&Yield) -> T + 'a>;
+
 /// The core with the ranks that run on it.
 pub(crate) struct Running {
     pub core: RefCell<Core>,
-    /// By which a rank lets others run; set while its coroutine exists.
-    yielders: RefCell<Vec<Option<NonNull<Yielder<(), ()>>>>>,
+    /// Set while a rank's coroutine exists.
+    yielders: RefCell<Vec<Option<NonNull<Yield>>>>,
     /// Pauses of ranks, ever.
     pub pauses: Cell<u64>,
 }
@@ -52,7 +58,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     for rank in 0..size {
         let stack = DefaultStack::new(STACK).map_err(RunError::Stack)?;
         let (body, running) = (&body, Rc::clone(&running));
-        let whole: Box<dyn FnOnce(&Yielder<(), ()>) -> T + '_> = Box::new(move |yielder| {
+        let whole: Program<'_, T> = Box::new(move |yielder| {
             running.yielders.borrow_mut()[rank as usize] = Some(NonNull::from(yielder));
             let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
             running.yielders.borrow_mut()[rank as usize] = None;
@@ -60,7 +66,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         });
         // SAFETY: only the lifetime changes. The coroutines are this function's, which drops them (and so unwinds what has not ended) before
         // it returns, also in a panic; `body` lives longer.
-        let whole: Box<dyn FnOnce(&Yielder<(), ()>) -> T> = unsafe { std::mem::transmute(whole) };
+        let whole: Program<'static, T> = unsafe { std::mem::transmute(whole) };
         coroutines.push(Some(Coroutine::with_stack(
             stack,
             move |yielder: &Yielder<(), ()>, ()| whole(yielder),
@@ -105,7 +111,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
 fn next_rank(core: &RefCell<Core>) -> Option<u32> {
     let mut core = core.borrow_mut();
     loop {
-        let (time, _) = core.kernel.procs.schedule.next()?;
+        let (time, _) = core.kernel.procs.schedule.next_turn()?;
         match core.next_event() {
             Some(event) if event <= time => {
                 core.step();

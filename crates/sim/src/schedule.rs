@@ -68,7 +68,7 @@ impl Schedule {
     }
 
     /// Who is next, and when.
-    pub fn next(&mut self) -> Option<(Ps, u32)> {
+    pub fn next_turn(&mut self) -> Option<(Ps, u32)> {
         while let Some(&Reverse((time, rank, stamp))) = self.heap.peek() {
             if self.ranks[rank as usize].stamp == stamp {
                 return Some((time, rank));
@@ -84,9 +84,9 @@ impl Schedule {
         self.heap.push(Reverse((time, rank, it.stamp)));
     }
 
-    /// The [next](Self::next) one runs from now on.
+    /// The [next](Self::next_turn) one runs from now on.
     pub fn start(&mut self) -> Option<u32> {
-        let (time, rank) = self.next()?;
+        let (time, rank) = self.next_turn()?;
         self.heap.pop();
         let it = &mut self.ranks[rank as usize];
         it.stamp = it.stamp.wrapping_add(1);
@@ -189,13 +189,13 @@ mod tests {
         schedule.sleep(ns(50), ns(1000));
         schedule.touch(0, ns(60));
         assert!(schedule.take_touched(0));
-        assert_eq!(schedule.next(), Some((Ps::ZERO, 1)));
+        assert_eq!(schedule.next_turn(), Some((Ps::ZERO, 1)));
         schedule.start();
         schedule.end();
         assert_eq!(schedule.start(), Some(0));
         assert_eq!(schedule.clock(0), ns(105));
         schedule.sleep(ns(50), ns(300));
-        assert_eq!(schedule.next(), Some((ns(300), 0)), "or at its deadline");
+        assert_eq!(schedule.next_turn(), Some((ns(300), 0)), "or at its deadline");
         assert_eq!(schedule.left().collect::<Vec<_>>(), [0]);
     }
 }
