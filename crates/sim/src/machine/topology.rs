@@ -30,7 +30,7 @@ pub struct LinkSpec {
     /// From a host to what its cable ends at, and back.
     #[serde(default)]
     pub latency: Quantity<Ps>,
-    /// Packets of each lane that wait before a direction of a link.
+    /// Packets of each lane that are before a direction of a link or on their way there. A stream needs 1 + (latency of the link before / service) of them.
     pub buffer: Quantity<Count>,
     /// Lanes by priority, 0 the high one. None: 1.
     pub priorities: Option<Quantity<Count>>,
@@ -183,6 +183,16 @@ impl TopologySpec {
 
     pub(super) fn check(&self, hosts: &Quantity<Count>) -> Result<(), Fault> {
         self.link().check()?;
+        if let (Self::FatTree(_) | Self::Torus(_), Some(both)) = (self, &self.link().both) {
+            return Err(Fault::new(
+                both.at,
+                format!(
+                    "topology.{}.link.both ({} B/s) is not modelled, allowed is a rate of each direction",
+                    self.kind(),
+                    both.0
+                ),
+            ));
+        }
         match self {
             Self::FatTree(spec) => {
                 if spec.radix.0 < 4 || spec.radix.0 % 2 != 0 {
