@@ -26,6 +26,7 @@ mod receive;
 mod transmit;
 
 use super::{Adapter, AdapterEvent, Kernel, Load, Message, Outgoing, Pair, What};
+use crate::machine::{AdapterSpec, Bytes, Cycles, Exhaustion, Machine, SeaStarMode};
 use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, OpId};
 use crate::time::{Ps, Rate};
@@ -82,6 +83,42 @@ pub struct SeaStarParams {
     pub hold: Ps,
     /// Wait before what was refused is sent again.
     pub resend: Ps,
+}
+
+impl SeaStarParams {
+    /// As a machine's file says. None: it has another adapter.
+    pub fn of(machine: &Machine) -> Option<Self> {
+        let (AdapterSpec::SeaStar(it), host) = (&machine.adapter, &machine.host) else {
+            return None;
+        };
+        let cycles = |cycles: Cycles| cycles.at(it.clock.value);
+        let bytes = |bytes: Bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX);
+        Some(Self {
+            accelerated: it.mode == SeaStarMode::Accelerated,
+            go_back_n: it.exhaustion == Exhaustion::GoBackN,
+            sources: it.sources.0,
+            pendings: it.pendings.0,
+            mailbox: it.mailbox.0,
+            command: cycles(it.command.value),
+            transmit: cycles(it.transmit.value),
+            header_in: cycles(it.header_in.value),
+            completion: cycles(it.completion.value),
+            match_entry: cycles(it.match_entry.value),
+            dma: it.dma.value,
+            hypertransport: it.hypertransport.value,
+            hypertransport_latency: it.hypertransport_latency.value,
+            packet: bytes(it.packet.value),
+            inline: bytes(it.inline.value),
+            ahead: bytes(it.ahead.value),
+            trap: host.trap.value,
+            // The words of a command leave together, as a line of the write-combining buffer.
+            post: host.device_store.value,
+            interrupt: host.interrupt.value,
+            poll: host.poll.value,
+            hold: it.hold.value,
+            resend: it.resend.value,
+        })
+    }
 }
 
 /// A message that is sent.
