@@ -12,6 +12,7 @@ mod bench_portals;
 mod doctor;
 mod info;
 mod output;
+mod paper;
 mod reach;
 mod run;
 mod top;
@@ -55,6 +56,8 @@ enum Command {
     },
     /// Measure the switch points on this machine, and write what is best here as a file of settings
     Tune(tune::Options),
+    /// The four papers' experiments on their machines, simulated: row by row what the paper says and what comes out
+    Paper(paper::Options),
     /// What the ranks of running jobs send and receive
     Top(top::Options),
     /// Be a host's Portals agent; mpiexec starts it where FARPOST_PORTALS asks for it
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Doctor { hosts: None } => doctor::run(),
         Command::Doctor { hosts: Some(hosts) } => reach::run(&hosts),
         Command::Tune(options) => tune::run(&options),
+        Command::Paper(options) => paper::run(&options),
         Command::Top(options) => top::run(&options),
         Command::PortalsAgent => match farpost_node::serve_portals() {
             Ok(()) => ExitCode::SUCCESS,

@@ -28,6 +28,7 @@ fn mistakes_are_one_line() {
     refused(&[], 2, &["a command is missing"]);
     refused(&["bench"], 2, &["farpost bench --help"]);
     refused(&["fly"], 2, &["fly"]);
+    refused(&["paper", "moon"], 2, &["moon", "allowed are", "xt3"]);
     refused(&["bench", "rate", "--window", "0"], 2, &["--window", "1..=4096"]);
     refused(&["bench", "rate", "--sizes", "1x"], 1, &["\"1x\"", "suffix"]);
     refused(

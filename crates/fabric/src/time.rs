@@ -109,6 +109,8 @@ pub enum Work {
     JamRpcServe,
     /// Portals: a put or get is started.
     PortalsCall,
+    /// Portals: a put or get is taken in at its target, besides the entries that matching looks at.
+    PortalsReceive,
     /// Portals: an event is made.
     PortalsEvent,
 }

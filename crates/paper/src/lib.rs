@@ -5,7 +5,9 @@
 
 mod committed;
 mod figure;
+pub mod report;
 mod row;
+pub mod xt3;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};
@@ -26,4 +28,27 @@ pub enum Effort {
     Short,
     /// Everything.
     Full,
+}
+
+/// A paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Paper {
+    Xt3,
+}
+
+impl Paper {
+    /// For the head of its table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Xt3 => "Portals 3.3 on the Cray XT3's SeaStar (Brightwell and others, 2005)",
+        }
+    }
+
+    /// Run its experiments.
+    pub fn run(self, effort: Effort) -> Results {
+        match self {
+            Self::Xt3 => xt3::run(effort),
+        }
+    }
 }

@@ -84,8 +84,9 @@ impl Core {
 
     /// What is next, after `rank` at its time: true if nothing that comes before it is left. Events that do are let happen.
     pub fn catch_up(&mut self, rank: Peer) -> bool {
-        let clock = self.kernel.procs.schedule.clock(rank.0);
         loop {
+            // Interrupts move it.
+            let clock = self.kernel.procs.schedule.clock(rank.0);
             let other = self.kernel.procs.schedule.next_turn();
             let before = other.filter(|next| *next < (clock, rank.0));
             let until = before.map_or(clock, |(time, _)| time);
@@ -94,11 +95,12 @@ impl Core {
                     self.step();
                 }
                 _ if before.is_some() => return false,
-                _ => break,
+                _ => {
+                    self.kernel.now = clock;
+                    return true;
+                }
             }
         }
-        self.kernel.now = clock;
-        true
     }
 
     /// `peer` ends before its time.

@@ -25,6 +25,8 @@ struct Rank {
     turn: Turn,
     /// Something has happened to it since it last forgot.
     touched: bool,
+    /// Until then an interrupt has its processor.
+    taken: Ps,
     /// Entries of the heap with another number are out of date.
     stamp: u32,
 }
@@ -43,6 +45,7 @@ impl Schedule {
             clock: Ps::ZERO,
             turn: Turn::Ready,
             touched: false,
+            taken: Ps::ZERO,
             stamp: 0,
         };
         Self {
@@ -144,7 +147,27 @@ impl Schedule {
                 since + period * polls
             };
             it.turn = Turn::Ready;
-            self.push(seen.max(since).min(deadline), rank);
+            it.clock = seen.max(since).min(deadline).max(it.taken);
+            self.push(self.clock(rank), rank);
+        }
+    }
+
+    /// An interrupt takes the processor of `rank` at `now` for so long: what it does is done later, and it wakes no earlier.
+    pub fn interrupt(&mut self, rank: u32, now: Ps, time: Ps) {
+        let it = &mut self.ranks[rank as usize];
+        match it.turn {
+            Turn::Ready => {
+                it.clock = it.clock.max(now) + time;
+                if self.running != Some(rank) {
+                    self.push(self.clock(rank), rank);
+                }
+            }
+            Turn::Asleep { deadline, .. } => {
+                it.taken = now + time;
+                let wakes = deadline.max(it.taken);
+                self.push(wakes, rank);
+            }
+            Turn::Ended => {}
         }
     }
 
@@ -197,5 +220,23 @@ mod tests {
         schedule.sleep(ns(50), ns(300));
         assert_eq!(schedule.next_turn(), Some((ns(300), 0)), "or at its deadline");
         assert_eq!(schedule.left().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn an_interrupt_delays_what_its_processor_does_and_wakes() {
+        let mut schedule = Schedule::new(2);
+        schedule.start();
+        schedule.interrupt(0, ns(0), ns(20));
+        assert_eq!(schedule.clock(0), ns(20), "it runs");
+        schedule.sleep(ns(1), ns(1000));
+        schedule.interrupt(0, ns(30), ns(20));
+        schedule.touch(0, ns(35));
+        schedule.interrupt(1, ns(5), ns(20));
+        assert_eq!(schedule.next_turn(), Some((ns(25), 1)), "it waits for its turn");
+        schedule.start();
+        schedule.end();
+        assert_eq!(schedule.next_turn(), Some((ns(50), 0)), "it sleeps");
+        schedule.interrupt(0, ns(40), ns(20));
+        assert_eq!(schedule.next_turn(), Some((ns(70), 0)), "it has been woken");
     }
 }

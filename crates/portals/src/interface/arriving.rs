@@ -9,10 +9,27 @@ use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::swap::Swap;
 use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Work};
 
 /// Answers that may wait for a pending before requests are refused: they come again.
 const ANSWERS: usize = 64;
+
+/// Whether a message asks for something, and is no answer.
+#[inline(always)]
+fn is_request(header: &[u8]) -> bool {
+    matches!(header.first(), Some(kind) if *kind != MessageKind::Ack as u8
+        && *kind != MessageKind::Reply as u8 && *kind != MessageKind::Nothing as u8
+        && *kind != MessageKind::LostReply as u8)
+}
+
+/// What the taking in of a message costs that is not dropped.
+#[inline(always)]
+fn charge(fabric: &impl Fabric, header: &[u8]) {
+    if is_request(header) {
+        fabric.charge(Cost::Work(Work::PortalsReceive));
+    }
+    fabric.charge(Cost::Work(Work::PortalsEvent));
+}
 
 /// The interface as the network layer sees it.
 pub(super) struct Upcalls<'a, F: Fabric>(pub(super) &'a Interface<F>);
@@ -96,9 +113,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         }
         let state = &mut *self.0.state.borrow_mut();
         if state.outbox[Channel::Answer as usize].len() >= ANSWERS
-            && matches!(header.first(), Some(kind) if *kind != MessageKind::Ack as u8
-                && *kind != MessageKind::Reply as u8 && *kind != MessageKind::Nothing as u8
-                && *kind != MessageKind::LostReply as u8)
+            && is_request(header)
         {
             // Whoever asks more than can be answered comes again.
             return Placement::Refuse;
@@ -115,6 +130,9 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             Some(body) => library.incoming_whole(from.0, header, body, store, searched),
             None => library.incoming_searched(from.0, header, length, searched),
         };
+        if !matches!(verdict, Verdict::Drop { .. }) {
+            charge(fabric, header);
+        }
         let inline = if length == 0 { Some(&[][..]) } else { inline };
         let unwanted = Placement::unwanted(inline.is_some());
         match verdict {
@@ -182,6 +200,8 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             #[inline(always)]
             |memory, at, kept| {
                 fabric.charge(Cost::Match(1));
+                fabric.charge(Cost::Work(Work::PortalsReceive));
+                fabric.charge(Cost::Work(Work::PortalsEvent));
                 fabric.charge(Cost::Copy(kept as usize));
                 user::store_behind(memory, at, kept as usize, last, |index| word(5 + index));
             },
@@ -210,8 +230,11 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         {
             None => return false,
             Some(Verdict::Drop { reason, answer }) => self.drop(state, (from, header), reason, answer),
-            Some(Verdict::Reply(reply)) => self.0.post(state, reply),
-            Some(_) => {}
+            Some(Verdict::Reply(reply)) => {
+                charge(&**self.0.fabric(), header);
+                self.0.post(state, reply);
+            }
+            Some(_) => charge(&**self.0.fabric(), header),
         }
         true
     }

@@ -8,7 +8,7 @@ use crate::handlers::Handlers;
 use crate::library::{Library, Outgoing, Processes, Target};
 use crate::network_interface::NetworkInterface;
 use crate::types::{AckReq, Event, Handle, Identity, Iovec, Limits, Md, Taken, Unlink};
-use farpost_fabric::{Distance, Fabric, Peer};
+use farpost_fabric::{Cost, Distance, Fabric, Peer, Work};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,6 +65,7 @@ impl<F: Fabric> Backend for Interface<F> {
         prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>,
         _: Request,
     ) -> Result<(), Error> {
+        self.fabric().charge(Cost::Work(Work::PortalsCall));
         self.start(prepare)
     }
 
@@ -77,6 +78,7 @@ impl<F: Fabric> Backend for Interface<F> {
         target: &Target,
         hdr_data: u64,
     ) -> Result<(), Error> {
+        self.fabric().charge(Cost::Work(Work::PortalsCall));
         if self.put_at_once(md, region, ack, target, hdr_data)? {
             return Ok(());
         }

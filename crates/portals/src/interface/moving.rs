@@ -9,7 +9,7 @@ use crate::memory::user;
 use crate::net::{Channel, Departure};
 use crate::translate::channel_of;
 use crate::types::{AckReq, Handle, NiFail};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Work};
 use std::cell::RefMut;
 use std::collections::VecDeque;
 
@@ -144,6 +144,7 @@ impl<F: Fabric> Interface<F> {
         if token == NO_TOKEN {
             return;
         }
+        self.fabric().charge(Cost::Work(Work::PortalsEvent));
         if !state.swaps.is_empty() {
             self.forget_swap(state, token);
         }

@@ -6,10 +6,12 @@
 mod kernel;
 mod local;
 mod rdma;
+mod seastar;
 
 pub use kernel::{Kernel, Load, Message, What};
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
+pub use seastar::{SeaStar, SeaStarParams};
 
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
@@ -23,6 +25,7 @@ use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 pub enum AdapterEvent {
     Local(local::Event),
     Rdma(rdma::Event),
+    SeaStar(seastar::Event),
 }
 
 /// What happens on the machine.
@@ -129,6 +132,14 @@ pub trait Adapter {
     fn transfer(&mut self, _kernel: &mut Kernel, _me: Peer, descriptor: &Descriptor) -> Result<(Ps, OpId)> {
         Err(self.without(descriptor.peer, "bulk transfers"))
     }
+
+    /// The first of `pair` lets the other have `len` bytes at `address` until they are [withdrawn](Self::withdraw): their key, 0 where none is needed.
+    fn expose(&mut self, _kernel: &mut Kernel, _pair: Pair, _address: usize, _len: usize) -> u64 {
+        0
+    }
+
+    /// The end of what [`expose`](Self::expose) began.
+    fn withdraw(&mut self, _kernel: &mut Kernel, _key: u64) {}
 
     /// A packet from the network has arrived whole.
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>);

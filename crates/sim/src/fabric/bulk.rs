@@ -1,6 +1,7 @@
 //! Bulk transfers.
 
 use super::SimFabric;
+use crate::adapter::Pair;
 use crate::process::OpId;
 use farpost_fabric::{BulkTransfer, Completion, Descriptor, Peer, Result, Ticket};
 
@@ -12,6 +13,29 @@ impl BulkTransfer for SimFabric {
         let mut core = self.core();
         let (adapter, _) = core.adapter(self.me, peer);
         adapter.transfers()
+    }
+
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, _writable: bool) -> Result<u64> {
+        peer.check(self.size)?;
+        self.running.sync(self.me);
+        let mut core = self.core();
+        let (adapter, kernel) = core.adapter(self.me, peer);
+        let pair = Pair {
+            from: self.me,
+            to: peer,
+        };
+        Ok(adapter.expose(kernel, pair, address, len))
+    }
+
+    fn withdraw(&self, key: u64) {
+        if key == 0 {
+            return;
+        }
+        self.running.sync(self.me);
+        let mut core = self.core();
+        let host = core.kernel.procs.host_of(self.me);
+        let (adapter, kernel) = core.adapter_of(host);
+        adapter.withdraw(kernel, key);
     }
 
     unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {

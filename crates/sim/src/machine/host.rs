@@ -109,6 +109,7 @@ pub struct Software {
     pub jam_rpc_call: Quantity<Ps>,
     pub jam_rpc_serve: Quantity<Ps>,
     pub portals_call: Quantity<Ps>,
+    pub portals_receive: Quantity<Ps>,
     pub portals_event: Quantity<Ps>,
 }
 

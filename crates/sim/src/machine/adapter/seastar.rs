@@ -69,6 +69,10 @@ pub struct SeaStar {
     pub packet: Quantity<Bytes>,
     /// Data in the packet of the header.
     pub inline: Quantity<Bytes>,
+    /// Bytes of a source that are on their way at most: the FIFOs of both chips and the buffers between.
+    pub ahead: Quantity<Bytes>,
+    /// How long a body is held that no receive command has come for.
+    pub hold: Quantity<Ps>,
     /// Wait before what was refused is sent again.
     pub resend: Quantity<Ps>,
 }
