@@ -8,8 +8,10 @@ use farpost_fabric::{Fabric, Topology};
 use farpost_portals::net::NetTunables;
 use farpost_portals::option::{EVENT_START_DISABLE, MANAGE_REMOTE, OP_GET, OP_PUT};
 use farpost_portals::{
-    AckReq, EventKind, Handle, Interface, Md, NetworkInterface, Position, ProcessId, Processes, Target, Unlink,
+    AckReq, EventKind, Handle, Interface, Md, NetworkInterface, Position, ProcessId, Processes, Target,
+    Unlink,
 };
+use farpost_sim::core::Core;
 use farpost_sim::fabric::SimFabric;
 use farpost_sim::machine::Machine;
 use farpost_sim::ranks;
@@ -17,9 +19,11 @@ use farpost_sim::time::Ps;
 use std::rc::Rc;
 
 /// Exchanges that are measured, of ping-pong and gets.
-const EXCHANGES: u32 = 3;
+pub(super) const EXCHANGES: u32 = 3;
 /// Messages of a stream.
-const STREAM: u32 = 60;
+pub(super) fn messages(len: usize) -> u32 {
+    if len < 100_000 { 60 } else { 10 }
+}
 
 const PT: u32 = 4;
 const BITS: u64 = 0x4e65_7450;
@@ -67,7 +71,8 @@ impl End {
         let processes = Rc::new(Processes::by_rank(hosts));
         let wait = WaitTunables::default();
         let peer = *processes.identity(1 - me % 2).expect("there are two");
-        let ni = Interface::new(Rc::clone(&fabric), &tunables(), &wait, processes, None, 0).expect("an interface");
+        let ni =
+            Interface::new(Rc::clone(&fabric), &tunables(), &wait, processes, None, 0).expect("an interface");
         let mut memory = [vec![me as u8 + 1; len], vec![0; len]];
         let [out, inward] = memory.each_mut().map(|it| it.as_mut_ptr().expose_provenance());
         let eq = ni.eq_alloc(1024, None).expect("a queue");
@@ -80,7 +85,8 @@ impl End {
         let here = Md::new(out, len as u64, EVENT_START_DISABLE, eq);
         // SAFETY: the memory is this structure's, and lives until the interface has been closed.
         let source = unsafe {
-            ni.md_attach(me, there, None, Unlink::Retain).expect("a descriptor");
+            ni.md_attach(me, there, None, Unlink::Retain)
+                .expect("a descriptor");
             ni.md_bind(here, None, Unlink::Retain).expect("a descriptor")
         };
         let to = Target {
@@ -105,7 +111,9 @@ impl End {
     }
 
     fn put(&self) {
-        self.ni.put(self.source, AckReq::NoAck, &self.to, 0).expect("a put");
+        self.ni
+            .put(self.source, AckReq::NoAck, &self.to, 0)
+            .expect("a put");
     }
 
     fn wait(&self, kind: EventKind) {
@@ -124,20 +132,33 @@ impl End {
 
 /// The time of a message of `len` bytes: of one exchange, its part.
 pub fn time(machine: &Machine, test: Test, len: usize) -> Ps {
+    time_on(machine::pair(machine), test, len)
+}
+
+/// The same on a machine of two ranks, wherever they are.
+pub fn time_on(core: Core, test: Test, len: usize) -> Ps {
+    after(core, test, len).0
+}
+
+/// And the machine afterwards.
+///
+/// # Panics
+/// When the ranks wait for each other for ever.
+pub fn after(core: Core, test: Test, len: usize) -> (Ps, Core) {
     let body = |fabric: SimFabric| {
         let first = fabric.me().0 == 0;
         let end = End::new(fabric, len);
         let time = match test {
             Test::PingPong => ping_pong(&end, first),
             Test::Get | Test::StreamOfGets => gets(&end, first),
-            Test::Stream => stream(&end, first),
+            Test::Stream => stream(&end, first, messages(len)),
             Test::Bidirectional => both(&end),
         };
         end.close();
         time
     };
-    let (times, _) = ranks::run(machine::pair(machine), body).expect("no rank hangs");
-    times[usize::from(test == Test::Stream)]
+    let (times, core) = ranks::run(core, body).expect("no rank hangs");
+    (times[usize::from(test == Test::Stream)], core)
 }
 
 fn ping_pong(end: &End, first: bool) -> Ps {
@@ -171,23 +192,23 @@ fn gets(end: &End, first: bool) -> Ps {
     Ps((end.now() - begun).0 / u64::from(EXCHANGES))
 }
 
-fn stream(end: &End, first: bool) -> Ps {
-    // They get to know each other, and begin at one time.
+fn stream(end: &End, first: bool, messages: u32) -> Ps {
+    // They get to know each other, and the receiver's time begins when the sender's does.
     if first {
-        end.put();
         end.wait(EventKind::PutEnd);
+        end.put();
     } else {
-        end.wait(EventKind::PutEnd);
         end.put();
+        end.wait(EventKind::PutEnd);
     }
     let begun = end.now();
-    for _ in 0..STREAM {
+    for _ in 0..messages {
         match first {
             true => end.put(),
             false => end.wait(EventKind::PutEnd),
         }
     }
-    Ps((end.now() - begun).0 / u64::from(STREAM))
+    Ps((end.now() - begun).0 / u64::from(messages))
 }
 
 fn both(end: &End) -> Ps {
