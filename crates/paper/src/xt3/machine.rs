@@ -4,7 +4,7 @@ use farpost_fabric::Work;
 use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, SeaStar, SeaStarParams};
 use farpost_sim::core::Core;
 use farpost_sim::costs::Costs;
-use farpost_sim::machine::{Machine, SeaStarMode};
+use farpost_sim::machine::Machine;
 use farpost_sim::net::{HostId, Network};
 use farpost_sim::process::Processes;
 use farpost_sim::time::{Ps, Rate};
@@ -69,15 +69,11 @@ pub fn pair(machine: &Machine) -> Core {
 }
 
 /// The same machine as its authors wanted it: processes reach the firmware without the kernel, and it matches.
+///
+/// # Panics
+/// When it is no machine with SeaStars.
 pub fn accelerated(machine: &Machine) -> Machine {
-    let mode = match SeaStarParams::of(machine) {
-        Some(_) => "accelerated",
-        None => "",
-    };
-    let machine = machine.with("adapter.seastar.mode", mode).expect("a mode");
-    debug_assert!(matches!(
-        &machine.adapter,
-        farpost_sim::machine::AdapterSpec::SeaStar(it) if it.mode == SeaStarMode::Accelerated
-    ));
     machine
+        .with("adapter.seastar.mode", "accelerated")
+        .expect("a machine with SeaStars")
 }

@@ -11,6 +11,7 @@ use farpost_portals::{
     AckReq, EventKind, Handle, Interface, Md, NetworkInterface, Position, ProcessId, Processes, Target,
     Unlink,
 };
+use farpost_sim::core::Core;
 use farpost_sim::fabric::SimFabric;
 use farpost_sim::machine::Machine;
 use farpost_sim::ranks;
@@ -18,9 +19,11 @@ use farpost_sim::time::Ps;
 use std::rc::Rc;
 
 /// Exchanges that are measured, of ping-pong and gets.
-const EXCHANGES: u32 = 3;
+pub(super) const EXCHANGES: u32 = 3;
 /// Messages of a stream.
-const STREAM: u32 = 60;
+pub(super) fn messages(len: usize) -> u32 {
+    if len < 100_000 { 60 } else { 10 }
+}
 
 const PT: u32 = 4;
 const BITS: u64 = 0x4e65_7450;
@@ -129,20 +132,33 @@ impl End {
 
 /// The time of a message of `len` bytes: of one exchange, its part.
 pub fn time(machine: &Machine, test: Test, len: usize) -> Ps {
+    time_on(machine::pair(machine), test, len)
+}
+
+/// The same on a machine of two ranks, wherever they are.
+pub fn time_on(core: Core, test: Test, len: usize) -> Ps {
+    after(core, test, len).0
+}
+
+/// And the machine afterwards.
+///
+/// # Panics
+/// When the ranks wait for each other for ever.
+pub fn after(core: Core, test: Test, len: usize) -> (Ps, Core) {
     let body = |fabric: SimFabric| {
         let first = fabric.me().0 == 0;
         let end = End::new(fabric, len);
         let time = match test {
             Test::PingPong => ping_pong(&end, first),
             Test::Get | Test::StreamOfGets => gets(&end, first),
-            Test::Stream => stream(&end, first),
+            Test::Stream => stream(&end, first, messages(len)),
             Test::Bidirectional => both(&end),
         };
         end.close();
         time
     };
-    let (times, _) = ranks::run(machine::pair(machine), body).expect("no rank hangs");
-    times[usize::from(test == Test::Stream)]
+    let (times, core) = ranks::run(core, body).expect("no rank hangs");
+    (times[usize::from(test == Test::Stream)], core)
 }
 
 fn ping_pong(end: &End, first: bool) -> Ps {
@@ -176,23 +192,23 @@ fn gets(end: &End, first: bool) -> Ps {
     Ps((end.now() - begun).0 / u64::from(EXCHANGES))
 }
 
-fn stream(end: &End, first: bool) -> Ps {
-    // They get to know each other, and begin at one time.
+fn stream(end: &End, first: bool, messages: u32) -> Ps {
+    // They get to know each other, and the receiver's time begins when the sender's does.
     if first {
-        end.put();
         end.wait(EventKind::PutEnd);
+        end.put();
     } else {
-        end.wait(EventKind::PutEnd);
         end.put();
+        end.wait(EventKind::PutEnd);
     }
     let begun = end.now();
-    for _ in 0..STREAM {
+    for _ in 0..messages {
         match first {
             true => end.put(),
             false => end.wait(EventKind::PutEnd),
         }
     }
-    Ps((end.now() - begun).0 / u64::from(STREAM))
+    Ps((end.now() - begun).0 / u64::from(messages))
 }
 
 fn both(end: &End) -> Ps {

@@ -112,9 +112,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
             return self.arrived_by_agent(id, from, header, length, inline);
         }
         let state = &mut *self.0.state.borrow_mut();
-        if state.outbox[Channel::Answer as usize].len() >= ANSWERS
-            && is_request(header)
-        {
+        if state.outbox[Channel::Answer as usize].len() >= ANSWERS && is_request(header) {
             // Whoever asks more than can be answered comes again.
             return Placement::Refuse;
         }
