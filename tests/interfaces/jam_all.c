@@ -80,7 +80,7 @@ static void messages(void) {
             const int count = 2 + (int)(sent % 21);
             for (int i = 0; i < count; i++)
                 words[i] = sent * 22u + (uint32_t)i;
-            CHECK(JAM_send(next, JAM_LOW, 0, sent, words, count) == JAM_OK);
+            CHECK(JAM_send(next, JAM_LOW, 5 * JAM_UP_ROUTE, sent, words, count) == JAM_OK);
         }
         JAM_message message;
         while (JAM_receive(JAM_LOW, &message)) {
@@ -169,6 +169,7 @@ static void refused(void) {
     CHECK(JAM_send(0, JAM_LOW, 0, 0, words, 23) == JAM_ELENGTH);
     CHECK(JAM_send(0, 2, 0, 0, words, 2) == JAM_EINVAL);
     CHECK(JAM_send(0, JAM_LOW, 8, 0, words, 2) == JAM_EINVAL);
+    CHECK(JAM_send(0, JAM_LOW, 16 * JAM_UP_ROUTE, 0, words, 2) == JAM_EINVAL);
     CHECK(JAM_send(0, JAM_LOW, 0, 0, NULL, 2) == JAM_EINVAL);
     CHECK(JAM_receive(7, &message) == 0 && JAM_receive(JAM_LOW, NULL) == 0);
     CHECK(JAM_rpc(JAM_size + 3, PING, words, 4) == JAM_EPEER);

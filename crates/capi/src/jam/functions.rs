@@ -114,7 +114,7 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     let state = state(cx)?;
     let (Some(priority), true, false) = (
         priority_of(priority),
-        flags & !JAM_RANDOM_ROUTE == 0,
+        flags & !(JAM_RANDOM_ROUTE | 15 * JAM_UP_ROUTE) == 0,
         words.is_null(),
     ) else {
         return refuse!(
@@ -128,6 +128,7 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     }
     let mut header = Header::new(Peer(a.to), priority, a.tag);
     header.random = flags & JAM_RANDOM_ROUTE != 0;
+    header.up_route = (flags / JAM_UP_ROUTE) as u8;
     // SAFETY: not null, and the caller vouches for its words.
     answer(cx, state.jam.send(&header, unsafe { payload(words, count) }))
 }
