@@ -3,8 +3,8 @@
 use crate::faults::Faults;
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
-use crate::rdma::Rdma;
-use crate::rpc::Rpc;
+use crate::rdma::{FailedCall, Rdma};
+use crate::rpc::{Rpc, Way};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
@@ -44,7 +44,7 @@ impl<F: Fabric> Jam<F> {
             policy: WaitPolicy::of(wait, &*fabric),
             pio: Pio::telling(told(), Rc::clone(&fabric), Port::Jam),
             service: Pio::telling(told(), Rc::clone(&fabric), Port::JamService),
-            rdma: Rdma::new(told(), Rc::clone(&fabric), tunables.rpc_max),
+            rdma: Rdma::new(told(), Rc::clone(&fabric), tunables),
             vi: Vi::new(told(), Rc::clone(&fabric), tunables.vi_ring),
             rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
             depth: Cell::new(0),
@@ -91,26 +91,42 @@ impl<F: Fabric> Jam<F> {
         self.pio.send(header, payload)
     }
 
-    /// The next message of one priority.
+    /// The next message of one priority. While blocks are on their way this polls; while one comes here, there is none of high priority.
     #[inline]
     pub fn receive(&self, priority: Priority) -> Option<Message> {
-        self.fabric.progress();
-        self.pio.launch();
-        self.pio.receive(priority)
+        let mut taken = None;
+        while taken.is_none()
+            && self.receive_in_place(priority, |from, tag, payload| {
+                self.fabric.charge(Cost::Copy(payload.len()));
+                taken = Some(Message::of(from, priority, tag, payload));
+            })
+        {}
+        taken
     }
 
     /// As [`receive`](Self::receive), where it lies: see [`Pio::receive_in_place`].
     #[inline]
     pub fn receive_in_place(&self, priority: Priority, take: impl FnMut(Peer, u32, &[u8])) -> bool {
+        if self.rdma.is_busy() && self.is_excluded(priority) {
+            return false;
+        }
         self.fabric.progress();
         self.pio.launch();
         self.pio.receive_in_place(priority, take)
     }
 
+    /// Whether messages of this priority wait until a block has come, after a poll.
+    #[cold]
+    fn is_excluded(&self, priority: Priority) -> bool {
+        // Who only receives would keep the block's owner waiting, and thereby itself.
+        self.poll();
+        priority == Priority::High && self.rdma.is_owned()
+    }
+
     /// The status word of the FIFOs.
     pub fn status(&self) -> Status {
         self.fabric.progress();
-        self.pio.status()
+        self.pio.status(self.rdma.is_owned())
     }
 
     /// Launch a batch: see [`Vi::doorbell`].
@@ -219,9 +235,19 @@ impl<F: Fabric> Jam<F> {
         self.rpc.calls()
     }
 
+    /// Calls that ran here, by the way they came.
+    pub fn calls_by(&self, way: Way) -> u64 {
+        self.rpc.calls_by(way)
+    }
+
+    /// The oldest call of this process's that did not run there and was not told yet: see [`Rdma::failed_call`].
+    pub fn failed_call(&self) -> Option<FailedCall> {
+        self.rdma.failed_call()
+    }
+
     /// Whether something of this process's waits to go out: before leaving, poll until it does not.
     pub fn has_waiting(&self) -> bool {
-        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || !self.rdma.is_idle()
+        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || self.rdma.is_busy()
     }
 
     /// To be told that a receive begins that programs call in loops; a poll says so itself.
@@ -245,11 +271,12 @@ impl<F: Fabric> Jam<F> {
     /// Whether a poll or a receive would find something.
     pub fn is_ready(&self) -> bool {
         self.fabric.progress();
-        let waits = |port| {
-            Priority::ALL
-                .iter()
-                .any(|priority| self.fabric.packets_waiting(port, *priority, 1) > 0)
-        };
-        waits(Port::JamService) || waits(Port::Jam) || self.vi.waiting()
+        let waits = |port, priority| self.fabric.packets_waiting(port, priority, 1) > 0;
+        Priority::ALL
+            .into_iter()
+            .any(|priority| waits(Port::JamService, priority))
+            || waits(Port::Jam, Priority::Low)
+            || !self.rdma.is_owned() && waits(Port::Jam, Priority::High)
+            || self.vi.waiting()
     }
 }

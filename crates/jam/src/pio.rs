@@ -331,11 +331,14 @@ impl<F: Fabric> Pio<F> {
         )
     }
 
-    /// All four counts in one word.
-    pub fn status(&self) -> Status {
+    /// All four counts in one word; without those of high priority that have come if they are `excluded`.
+    pub(crate) fn status(&self, excluded: bool) -> Status {
         self.launch();
         self.fabric.charge(Cost::Poll);
-        let count = |priority| self.fabric.packets_waiting(self.port, priority, RECEIVE_COUNT);
+        let count = |priority| match (excluded, priority) {
+            (true, Priority::High) => 0,
+            _ => self.fabric.packets_waiting(self.port, priority, RECEIVE_COUNT),
+        };
         let queues = self.queues.borrow();
         let room = |priority: Priority| (TRANSMIT - queues[priority as usize].len) as u32;
         Status::new(Priority::ALL.map(count), Priority::ALL.map(room))

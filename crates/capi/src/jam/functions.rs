@@ -1,15 +1,15 @@
 //! One body per function of `api/jam.toml`, under its name in lower case.
 
 use core::cell::{Cell, RefCell};
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 use core::hint::black_box;
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use farpost_fabric::{Peer, Priority};
+use farpost_jam::rdma::Posted;
 use farpost_jam::vi::Batch;
-use farpost_jam::{Buffer, Header, Jam};
+use farpost_jam::{Buffer, Header, Jam, Way};
 use farpost_node::Interface;
 
 use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, refuse, rest, sentence, state};
@@ -35,7 +35,8 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
             cx,
             JamState {
                 jam: Rc::new(jam),
-                transfers: RefCell::new(HashSet::new()),
+                transfers: RefCell::default(),
+                posted: RefCell::default(),
                 closed: Cell::new(false),
             },
         );
@@ -58,6 +59,12 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
         process::say(&format!(
             "JAM_finalize: a fault that nobody asked for: {}",
             fault.error
+        ));
+    }
+    while let Some(call) = state.jam.failed_call() {
+        process::say(&format!(
+            "JAM_finalize: a call that failed, and nobody asked: procedure {} in {}: {}",
+            call.procedure, call.to, call.error
         ));
     }
     state.closed.set(true);
@@ -294,11 +301,33 @@ pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, a: arg::JAM_rdma_post) -> An
     if a.buffer.is_null() {
         return refuse!(cx, JAM_EINVAL: "JAM_rdma_post: buffer is NULL");
     }
-    // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken.
-    state
-        .jam
-        .rdma()
-        .post(unsafe { Buffer::lent(a.buffer.cast(), a.size) });
+    // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken, or it is withdrawn.
+    let memory = unsafe { Buffer::lent(a.buffer.cast(), a.size) };
+    let posted = state.jam.rdma().post(memory);
+    state.posted.borrow_mut().push((a.buffer.addr(), posted));
+    Ok(())
+}
+
+/// The name of the oldest memory posted at that address.
+fn posted_at(state: &JamState, buffer: *const c_void) -> Option<(usize, Posted)> {
+    let posted = state.posted.borrow();
+    let at = posted.iter().position(|(address, _)| *address == buffer.addr())?;
+    Some((at, posted[at].1))
+}
+
+pub(crate) fn jam_rdma_withdraw(cx: &'static Cx, a: arg::JAM_rdma_withdraw) -> Answer {
+    let buffer = a.buffer;
+    let state = state(cx)?;
+    let Some((at, posted)) = posted_at(state, buffer) else {
+        return refuse!(cx, JAM_EINVAL: "JAM_rdma_withdraw: buffer={buffer:p}: no memory is posted there");
+    };
+    if state.jam.rdma().withdraw(posted).is_none() {
+        return Err(again(
+            cx,
+            c"JAM_rdma_withdraw: a block is on its way to the memory or in it: JAM_rdma_receive gives it back",
+        ));
+    }
+    state.posted.borrow_mut().remove(at);
     Ok(())
 }
 
@@ -316,10 +345,14 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, a: arg::JAM_rdma_receive)
         return 0;
     };
     rest(cx, &state.jam, true);
+    let buffer: *mut c_void = came.memory.bytes().as_ptr().cast_mut().cast();
+    if let Some((at, _)) = posted_at(state, buffer) {
+        state.posted.borrow_mut().remove(at);
+    }
     a.block.set(JAM_block {
         from: came.from.0,
         tag: came.tag,
-        buffer: came.memory.bytes().as_ptr().cast_mut().cast(),
+        buffer,
         size: came.len,
     });
     1
@@ -358,6 +391,26 @@ pub(crate) unsafe fn jam_rpc(cx: &'static Cx, a: arg::JAM_rpc) -> Answer {
         (false, _) => unsafe { core::slice::from_raw_parts(a.argument.cast(), size) },
     };
     answer(cx, state.jam.rpc(Peer(a.to), procedure, bytes))
+}
+
+pub(crate) unsafe fn jam_failed_call(cx: &'static Cx, a: arg::JAM_failed_call) -> Answer {
+    let Some(call) = state(cx)?.jam.failed_call() else {
+        return Ok(());
+    };
+    a.to.set(call.to.0);
+    a.procedure.set(call.procedure);
+    a.size.set(call.bytes);
+    Err(failed(cx, &call.error))
+}
+
+pub(crate) fn jam_calls(cx: &'static Cx, a: arg::JAM_calls) -> u64 {
+    let way = match a.way {
+        JAM_BY_MESSAGES => Way::Messages,
+        JAM_BY_BLOCK => Way::Block,
+        JAM_BY_ITSELF => Way::Own,
+        _ => return 0,
+    };
+    state(cx).map_or(0, |state| state.jam.calls_by(way))
 }
 
 pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use farpost_fabric::wait::Pause;
 use farpost_jam::pio::TRANSMIT;
-use farpost_jam::rdma::Transfer;
+use farpost_jam::rdma::{Posted, Transfer};
 use farpost_jam::{Jam, JamError};
 use farpost_node::NodeFabric;
 
@@ -23,6 +23,8 @@ pub(crate) struct JamState {
     pub(crate) jam: Rc<Jam<NodeFabric>>,
     /// Transfers whose end has not been asked for.
     transfers: RefCell<HashSet<Transfer>>,
+    /// Memory that is posted, by address.
+    posted: RefCell<Vec<(usize, Posted)>>,
     /// Whether `JAM_finalize` was called.
     closed: Cell<bool>,
 }
@@ -82,6 +84,9 @@ fn failed(cx: &'static Cx, error: &JamError) -> Failed {
         JamError::NoSuchPeer { .. } => c::JAM_EPEER,
         JamError::NoSuchProcedure(_) => c::JAM_EPROCEDURE,
         JamError::PeerEnded(_) => c::JAM_EENDED,
+        JamError::NotFetched { .. } => c::JAM_EFETCH,
+        JamError::Damaged { .. } => c::JAM_ECHECK,
+        JamError::Silent { .. } => c::JAM_ESILENT,
         JamError::Fabric(_) => c::JAM_EFABRIC,
     };
     fail(cx, code, &error.to_string())
