@@ -4,13 +4,15 @@ use crate::faults::Faults;
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
 use crate::rdma::{FailedCall, Rdma};
+use crate::region::{Armed, Region, Regions};
 use crate::rpc::{Rpc, Way};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority, Wake};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What a call runs: it gets the caller and the argument, which lives until the procedure returns.
 pub type Procedure<F> = Rc<dyn Fn(&Jam<F>, Peer, &[u8])>;
@@ -27,6 +29,7 @@ pub struct Jam<F: Fabric> {
     service: Pio<F>,
     rdma: Rdma<F>,
     vi: Vi<F>,
+    regions: Regions,
     rpc: Rpc<Procedure<F>>,
     depth: Cell<u32>,
     faults: Rc<Faults<F>>,
@@ -46,6 +49,7 @@ impl<F: Fabric> Jam<F> {
             service: Pio::telling(told(), Rc::clone(&fabric), Port::JamService),
             rdma: Rdma::new(told(), Rc::clone(&fabric), tunables),
             vi: Vi::new(told(), Rc::clone(&fabric), tunables.vi_ring),
+            regions: Regions::default(),
             rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
             depth: Cell::new(0),
             faults,
@@ -107,7 +111,7 @@ impl<F: Fabric> Jam<F> {
     /// As [`receive`](Self::receive), where it lies: see [`Pio::receive_in_place`].
     #[inline]
     pub fn receive_in_place(&self, priority: Priority, take: impl FnMut(Peer, u32, &[u8])) -> bool {
-        if self.rdma.is_busy() && self.is_excluded(priority) {
+        if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(priority) {
             return false;
         }
         self.fabric.progress();
@@ -115,12 +119,76 @@ impl<F: Fabric> Jam<F> {
         self.pio.receive_in_place(priority, take)
     }
 
-    /// Whether messages of this priority wait until a block has come, after a poll.
+    /// Whether messages of this priority wait until a block has come, or go to a region.
     #[cold]
-    fn is_excluded(&self, priority: Priority) -> bool {
-        // Who only receives would keep the block's owner waiting, and thereby itself.
-        self.poll();
-        priority == Priority::High && self.rdma.is_owned()
+    fn is_elsewhere(&self, priority: Priority) -> bool {
+        if self.rdma.is_busy() {
+            // Who only receives would keep the block's owner waiting, and thereby itself.
+            self.poll();
+        }
+        self.deposit();
+        priority == Priority::High && (self.rdma.is_owned() || self.regions.is_armed())
+    }
+
+    /// Arm a receive region: from now on, messages of high priority and those of batches are deposited there, behind what was armed before,
+    /// until it is exhausted.
+    ///
+    /// # Errors
+    /// It is too short.
+    pub fn arm(&self, region: Region) -> Result<Armed, JamError> {
+        self.regions.arm(region)
+    }
+
+    /// Deposit what has come in the regions that are armed, and run nothing: what somebody may do for a program that computes. True: there
+    /// was something.
+    pub fn deposit(&self) -> bool {
+        let has_room = || self.regions.is_armed() && !self.rdma.is_owned();
+        let mut any = false;
+        if !has_room() {
+            return any;
+        }
+        self.fabric.progress();
+        self.pio.launch();
+        while has_room()
+            && self.pio.receive_in_place(Priority::High, |from, tag, payload| {
+                self.fabric.charge(Cost::Copy(payload.len()));
+                self.regions.deposit(from, tag, payload);
+                any = true;
+            })
+        {}
+        let mut ring = 0;
+        while has_room()
+            && self
+                .vi
+                .receive_bytes(&self.service, &mut ring, |from, tag, payload| {
+                    self.fabric.charge(Cost::Copy(payload.len()));
+                    self.regions.deposit(from, tag, payload);
+                })
+        {
+            any = true;
+        }
+        any
+    }
+
+    /// The next message that was deposited and not taken by this, in the order of the depositing.
+    pub fn take_deposited(&self) -> Option<Message> {
+        self.deposit();
+        self.regions.take()
+    }
+
+    /// The oldest region that is exhausted and whose messages [`take_deposited`](Self::take_deposited) has all taken: it is not armed any more.
+    pub fn exhausted(&self) -> Option<(Armed, Region)> {
+        self.regions.exhausted()
+    }
+
+    /// Take a region back, with what it holds: so many bytes of messages. None: it is not armed any more.
+    pub fn disarm(&self, region: Armed) -> Option<(Region, usize)> {
+        self.regions.disarm(region)
+    }
+
+    /// Sleep until something comes for this process, at most `longest`. Whether there is something: it is then to be polled for or received.
+    pub fn sleep(&self, longest: Duration) -> bool {
+        self.fabric.sleep(longest, &mut || self.is_ready()) == Wake::Ready || self.is_ready()
     }
 
     /// The status word of the FIFOs.
@@ -139,6 +207,9 @@ impl<F: Fabric> Jam<F> {
 
     /// Hand messages of batches to `take`: see [`Vi::receive`].
     pub fn receive_batches(&self, most: usize, take: impl FnMut(Peer, u32, &[u32])) -> usize {
+        if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(Priority::High) {
+            return 0;
+        }
         self.vi.receive(&self.service, most, take)
     }
 
@@ -187,6 +258,9 @@ impl<F: Fabric> Jam<F> {
         moved |= self.rdma.serve(&self.service);
         let call = |procedure: Procedure<F>, from, argument: &[u8]| procedure(self, from, argument);
         ran += self.rpc.run_others(&self.service, &self.rdma, call);
+        if self.regions.is_armed() {
+            moved |= self.deposit();
+        }
         if moved {
             // JAM's own protocols move without a procedure that runs: who polls for them is not idle.
             self.idle.found();
@@ -276,7 +350,6 @@ impl<F: Fabric> Jam<F> {
             .into_iter()
             .any(|priority| waits(Port::JamService, priority))
             || waits(Port::Jam, Priority::Low)
-            || !self.rdma.is_owned() && waits(Port::Jam, Priority::High)
-            || self.vi.waiting()
+            || !self.rdma.is_owned() && (waits(Port::Jam, Priority::High) || self.vi.waiting())
     }
 }

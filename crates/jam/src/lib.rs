@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`pio`] | FIFOs of messages of 2 header words and 2 to 22 payload words, two priorities, one status word | 5.1 |
 //! | [`vi`] | messages by the batch into a large ring in the receiver's memory, one doorbell for many | 5.2 |
+//! | [`region`] | high-priority messages, by PIO and by batches, into memory of the receiver's own, which it reads without a call | 5.2 |
 //! | [`rdma`] | a block transfer; the receiver is owned by one sender at a time | 5.3 |
 //! | [`rpc`] | procedures with arguments of any size, run by the receiver's poll | 6.2 |
 //! | [`cilk`] | work stealing in the manner of distributed Cilk, on `rpc` | 6.2 |
@@ -34,6 +35,8 @@ mod jam;
 pub mod message;
 pub mod pio;
 pub mod rdma;
+#[allow(unsafe_code)]
+pub mod region;
 pub mod rpc;
 pub mod vi;
 
@@ -42,6 +45,7 @@ pub use jam::{Jam, Procedure};
 pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;
 pub use rdma::FailedCall;
+pub use region::Region;
 pub use rpc::Way;
 
 use farpost_fabric::{FabricError, Peer};
@@ -85,6 +89,9 @@ pub enum JamError {
         bytes: usize,
         most: usize,
     },
+    /// A receive region is too short for any message.
+    #[error("a receive region of {0} bytes: the longest message takes {least}", least = region::LONGEST)]
+    Region(usize),
     /// The receiver's fetch of a block failed.
     #[error("{peer} could not fetch the {bytes} bytes of a block from this process's memory")]
     NotFetched { peer: Peer, bytes: usize },

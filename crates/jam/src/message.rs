@@ -244,6 +244,15 @@ pub(crate) fn look(
 }
 
 impl Message {
+    /// Take these words for the payload, at most [`MAX_WORDS`].
+    pub(crate) fn fill(&mut self, words: impl Iterator<Item = u32>) {
+        self.len = 0;
+        for (to, word) in self.words.iter_mut().zip(words) {
+            *to = word;
+            self.len += 1;
+        }
+    }
+
     /// A message with that payload, as it travels: whole words, at most [`MAX_WORDS`].
     #[inline(always)]
     pub(crate) fn of(from: Peer, priority: Priority, tag: u32, payload: &[u8]) -> Self {
