@@ -7,11 +7,19 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use farpost_fabric::{Peer, Priority};
+use farpost_jam::cilk::Cilk;
 use farpost_jam::rdma::Posted;
 use farpost_jam::vi::Batch;
-use farpost_jam::{Buffer, Header, Jam, Way};
+use farpost_jam::{Buffer, Header, Jam, Message, Way};
 use farpost_node::Interface;
 
+use super::arrival::Arrival;
+pub(crate) use super::arrival::{
+    jam_arm, jam_descriptor, jam_interrupt, jam_vi_arm, jam_vi_disarm, jam_vi_exhausted, jam_vi_receive,
+};
+pub(crate) use super::cilk::{
+    jam_cilk_counts, jam_cilk_register, jam_cilk_run, jam_cilk_spawn, jam_cilk_sync,
+};
 use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, refuse, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::jam::arg;
@@ -31,10 +39,18 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
     JAM_size.set(cx, node.job.size());
     if STATE.get(cx).is_none() {
         let jam = Jam::new(Rc::clone(&node.fabric), &node.settings.jam, &node.settings.wait);
+        let jam = Rc::new(jam);
+        // From the beginning, so that requests for work find somebody who answers.
+        let cilk = match Cilk::new(Rc::clone(&jam)) {
+            Ok(cilk) => cilk,
+            Err(why) => cx.abort(1, &format!("JAM_initialize: {why}")),
+        };
         STATE.keep(
             cx,
             JamState {
-                jam: Rc::new(jam),
+                jam,
+                cilk,
+                arrival: Arrival::default(),
                 transfers: RefCell::default(),
                 posted: RefCell::default(),
                 closed: Cell::new(false),
@@ -53,7 +69,7 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
     let began = Instant::now();
     while state.jam.has_waiting() && began.elapsed() < FAREWELL {
         let found = state.jam.poll() > 0;
-        rest(cx, &state.jam, found);
+        rest(cx, state, found);
     }
     while let Some(fault) = state.jam.next_fault() {
         process::say(&format!(
@@ -67,6 +83,7 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
             call.procedure, call.to, call.error
         ));
     }
+    super::arrival::end_all(cx, state);
     state.closed.set(true);
     if let Some(node) = cx.node.get() {
         node.close(Interface::Jam);
@@ -140,6 +157,19 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     answer(cx, state.jam.send(&header, unsafe { payload(words, count) }))
 }
 
+/// A message as C has it.
+pub(super) fn c_message(message: &Message) -> JAM_message {
+    let mut words = [0; JAM_MAX_WORDS as usize];
+    words[..message.words().len()].copy_from_slice(message.words());
+    JAM_message {
+        from: message.from.0,
+        priority: message.priority as c_int,
+        tag: message.tag,
+        count: message.words().len() as c_int,
+        words,
+    }
+}
+
 pub(crate) unsafe fn jam_receive(cx: &'static Cx, a: arg::JAM_receive) -> c_int {
     let (priority, message) = (a.priority, a.message.pointer());
     let Ok(state) = state(cx) else {
@@ -184,10 +214,10 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, a: arg::JAM_receive) -> c_int 
         )
     {}
     if !got {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return 0;
     }
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
     1
 }
 
@@ -250,7 +280,7 @@ pub(crate) fn jam_batch_receive(cx: &'static Cx, a: arg::JAM_batch_receive) -> c
         // SAFETY: the program's function, called as its type says.
         unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, a.context) }
     });
-    rest(cx, &state.jam, count > 0);
+    rest(cx, state, count > 0);
     count as c_int
 }
 
@@ -288,11 +318,11 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, a: arg::JAM_rdma_test) -> Answer {
     };
     state.jam.poll();
     let Some(result) = state.jam.rdma().ended(name) else {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return Err(Failed(JAM_AGAIN));
     };
     state.transfers.borrow_mut().remove(&name);
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
     answer(cx, result)
 }
 
@@ -341,10 +371,10 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, a: arg::JAM_rdma_receive)
     }
     state.jam.poll();
     let Some(came) = state.jam.rdma().arrived() else {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return 0;
     };
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
     let buffer: *mut c_void = came.memory.bytes().as_ptr().cast_mut().cast();
     if let Some((at, _)) = posted_at(state, buffer) {
         state.posted.borrow_mut().remove(at);
@@ -418,6 +448,6 @@ pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {
         return 0;
     };
     let ran = state.jam.poll();
-    rest(cx, &state.jam, ran > 0);
+    rest(cx, state, ran > 0);
     ran as c_int
 }
