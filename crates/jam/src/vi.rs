@@ -11,6 +11,8 @@
 //! message    bits 0..16 words of payload, 16..32 check, 32..64 the user's word; then the payload, in units of 8 bytes
 //! ```
 //!
+//! A receiver with memory of its own for what comes has it there instead: see [`crate::region`].
+//!
 //! Cost class: queued path; one doorbell line and one copy each way per batch.
 
 use crate::faults::Faults;
