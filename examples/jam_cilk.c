@@ -152,13 +152,16 @@ int main(int argc, char **argv) {
     const uint32_t n = (uint32_t)number;
     uint64_t ways = 0, fibonacci = 0;
     double alone[2] = {0, 0};
-    if (JAM_me == 0) {
-        double start = now();
+    /* The quickest of three: the first finds a cold processor. */
+    for (int turn = 0; JAM_me == 0 && turn < 3; turn++) {
+        double start = now(), took;
         ways = queens(empty);
-        alone[0] = now() - start;
+        took = now() - start;
+        alone[0] = turn == 0 || took < alone[0] ? took : alone[0];
         start = now();
         fibonacci = fib(n);
-        alone[1] = now() - start;
+        took = now() - start;
+        alone[1] = turn == 0 || took < alone[1] ? took : alone[1];
     }
     char name[32];
     snprintf(name, sizeof name, "%d queens", size);

@@ -5,7 +5,7 @@ use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
 use crate::rdma::{FailedCall, Rdma};
 use crate::region::{Armed, Region, Regions};
-use crate::rpc::{Rpc, Way};
+use crate::rpc::{CallRoute, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
@@ -310,7 +310,7 @@ impl<F: Fabric> Jam<F> {
     }
 
     /// Calls that ran here, by the way they came.
-    pub fn calls_by(&self, way: Way) -> u64 {
+    pub fn calls_by(&self, way: CallRoute) -> u64 {
         self.rpc.calls_by(way)
     }
 

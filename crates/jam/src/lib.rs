@@ -46,7 +46,7 @@ pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;
 pub use rdma::FailedCall;
 pub use region::Region;
-pub use rpc::Way;
+pub use rpc::CallRoute;
 
 use farpost_fabric::{FabricError, Peer};
 

@@ -211,8 +211,9 @@ impl Regions {
     /// The oldest region, if it is exhausted and all of it was taken.
     pub fn exhausted(&self) -> Option<(Armed, Region)> {
         let list = &mut *self.list.borrow_mut();
-        list.pop_front_if(|first| first.is_full() && first.read == first.written)
-            .map(|first| (first.name, first.region))
+        list.front()
+            .filter(|first| first.is_full() && first.read == first.written)?;
+        list.pop_front().map(|first| (first.name, first.region))
     }
 
     pub fn disarm(&self, name: Armed) -> Option<(Region, usize)> {

@@ -59,7 +59,7 @@ pub struct Rpc<P> {
 
 /// How a call came to the process that ran it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CallRoute {
     /// The argument in messages.
     Messages,
     /// The argument by block transfer.
@@ -312,12 +312,12 @@ impl<P: Clone> Rpc<P> {
     }
 
     /// Those that came by one way.
-    pub fn calls_by(&self, way: Way) -> u64 {
+    pub fn calls_by(&self, way: CallRoute) -> u64 {
         let (own, blocks) = (self.own_calls.get(), self.block_calls.get());
         match way {
-            Way::Own => own,
-            Way::Block => blocks,
-            Way::Messages => self.calls.get() - own - blocks,
+            CallRoute::Own => own,
+            CallRoute::Block => blocks,
+            CallRoute::Messages => self.calls.get() - own - blocks,
         }
     }
 }

@@ -5,7 +5,7 @@ mod support;
 use farpost_fabric::inproc::{Config, InProc};
 use farpost_fabric::{FabricError, Peer, Priority};
 use farpost_jam::rdma::Transfer;
-use farpost_jam::{Buffer, FailedCall, Header, Jam, JamError, JamTunables, Way};
+use farpost_jam::{Buffer, CallRoute, FailedCall, Header, Jam, JamError, JamTunables};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -372,7 +372,7 @@ fn arguments_go_by_messages_or_by_block_as_their_length_says() {
         for jam in &jams {
             jam.register(1, Rc::new(|_, _, _| ())).unwrap();
         }
-        let by = || [Way::Messages, Way::Block, Way::Own].map(|way| jams[1].calls_by(way));
+        let by = || [CallRoute::Messages, CallRoute::Block, CallRoute::Own].map(|way| jams[1].calls_by(way));
         for (index, len) in sizes.into_iter().enumerate() {
             jams[0].rpc(Peer(1), 1, &vec![0; len]).unwrap();
             until(&jams, || jams[1].calls() == index as u64 + 1);

@@ -315,3 +315,29 @@ fn a_damaged_length_or_doorbell_closes_the_ring_and_no_other() {
         assert_eq!(jams[0].next_fault(), None);
     }
 }
+
+/// A sleep ends when something comes, of whichever kind, and not before.
+#[test]
+fn a_sleep_ends_by_what_comes() {
+    for kind in 0..4 {
+        let jams = jams(2, 7, roomy(8), &JamTunables::default());
+        let day = std::time::Duration::from_secs(3600);
+        let network = jams[0].fabric().network().clone();
+        let started = network.now();
+        assert!(!jams[0].sleep(day));
+        assert!(network.now() - started >= day);
+        let mut batch = numbered(0..1);
+        until(&jams, || kind != 3 || jams[1].doorbell(&mut batch).unwrap());
+        match kind {
+            0 | 1 => {
+                let header = Header::new(Peer(0), Priority::ALL[kind], 5);
+                jams[1].send(&header, &[1, 2]).unwrap();
+            }
+            2 => jams[1].rpc(Peer(0), 7, b"a call").unwrap(),
+            _ => {}
+        }
+        let started = network.now();
+        assert!(jams[0].sleep(day), "kind {kind}");
+        assert!(network.now() - started < day / 1000);
+    }
+}

@@ -10,7 +10,7 @@ use farpost_fabric::{Peer, Priority};
 use farpost_jam::cilk::Cilk;
 use farpost_jam::rdma::Posted;
 use farpost_jam::vi::Batch;
-use farpost_jam::{Buffer, Header, Jam, Message, Way};
+use farpost_jam::{Buffer, CallRoute, Header, Jam, Message};
 use farpost_node::Interface;
 
 use super::arrival::Arrival;
@@ -138,7 +138,7 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     let state = state(cx)?;
     let (Some(priority), true, false) = (
         priority_of(priority),
-        flags & !(JAM_RANDOM_ROUTE | 15 * JAM_UP_ROUTE) == 0,
+        flags & !(JAM_RANDOM_ROUTE | (15 * JAM_UP_ROUTE)) == 0,
         words.is_null(),
     ) else {
         return refuse!(
@@ -435,9 +435,9 @@ pub(crate) unsafe fn jam_failed_call(cx: &'static Cx, a: arg::JAM_failed_call) -
 
 pub(crate) fn jam_calls(cx: &'static Cx, a: arg::JAM_calls) -> u64 {
     let way = match a.way {
-        JAM_BY_MESSAGES => Way::Messages,
-        JAM_BY_BLOCK => Way::Block,
-        JAM_BY_ITSELF => Way::Own,
+        JAM_BY_MESSAGES => CallRoute::Messages,
+        JAM_BY_BLOCK => CallRoute::Block,
+        JAM_BY_ITSELF => CallRoute::Own,
         _ => return 0,
     };
     state(cx).map_or(0, |state| state.jam.calls_by(way))

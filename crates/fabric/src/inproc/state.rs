@@ -41,14 +41,14 @@ pub enum What {
         bytes: Vec<u8>,
     },
     /// The oldest packet of that pair, lane and way.
-    Packet(usize, Way),
+    Packet(usize, RouteLane),
     Ring,
     Transfer(u64, Descriptor),
 }
 
 /// What keeps its order: packets of one fixed route, and each packet of a random one by itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum RouteLane {
     Fixed(u8),
     /// By number among everything submitted.
     Alone(u64),
@@ -89,7 +89,7 @@ pub struct NetworkState {
     imports: u64,
     ports: Vec<Endpoint>,
     /// Packets on their way, per sender, receiver, port and priority (a lane), and way.
-    lanes: BTreeMap<(Peer, Peer, usize, Way), VecDeque<Packet>>,
+    lanes: BTreeMap<(Peer, Peer, usize, RouteLane), VecDeque<Packet>>,
     /// Errors that the next fence of an import reports.
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
@@ -201,7 +201,7 @@ impl NetworkState {
                 let key = (event.from, event.to, lane, way);
                 let under_way = self.lanes.get_mut(&key).expect("a lane per packet");
                 let packet = under_way.pop_front().expect("an event per packet");
-                if matches!(way, Way::Alone(_)) {
+                if matches!(way, RouteLane::Alone(_)) {
                     self.lanes.remove(&key);
                 }
                 self.ports[event.to.index()].arrived[lane].push_back(packet);
@@ -353,8 +353,8 @@ impl NetworkState {
             bytes: payload.to_vec(),
         };
         let way = match route {
-            Route::Fixed(number) => Way::Fixed(number),
-            Route::Random => Way::Alone(self.serial),
+            Route::Fixed(number) => RouteLane::Fixed(number),
+            Route::Random => RouteLane::Alone(self.serial),
         };
         self.lanes
             .entry((from, to, lane, way))
