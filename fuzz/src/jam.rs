@@ -13,6 +13,7 @@ use std::rc::Rc;
 const SMALL: JamTunables = JamTunables {
     rpc_rdma: 84,
     rpc_max: 4096,
+    owner_silence: 1,
     vi_ring: 4096,
 };
 const PROCEDURE: u32 = 1;
@@ -181,7 +182,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         turn(of(honest(script()), 1, 0, 7, &[1, 2, 3])).0,
         turn(of(script(), 0, 1, 1, &[8, 2, 3])).0,
         turn(of(of(script(), 0, 1, 1, &[2; 22]), 0, 1, 1, &[3; 22])).0,
-        turn(of(honest(script()), 0x80, 2, 1, &[0, 1, 500, 0, 5, 0, 0, 0])).0,
+        turn(of(honest(script()), 0x80, 2, 1, &[0, 1, 500, 0, 5, 0, 0, 0, 77])).0,
         turn(of(script().u8(0x34).u8(200), 0x80, 2, 2, &[0, 0, 0, 0])).0,
         turn(of(script(), 0, 3, 1, &[64, 0, 1, 0])).0,
         turn(script().u8(2).counted(&message(1, 1, true, 2, &[1; 8]))).0,

@@ -13,6 +13,7 @@ const RING: u64 = 4096;
 const SMALL: JamTunables = JamTunables {
     rpc_rdma: 84,
     rpc_max: 4096,
+    owner_silence: 1,
     vi_ring: RING,
 };
 /// The ring at a receiver for messages of process 1.

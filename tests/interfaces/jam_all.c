@@ -1,5 +1,6 @@
 // interface: jam
 // ranks: 1 2 3 8
+// settings: FARPOST_JAM_RPC_MAX=200000
 // JAM's mechanisms without MPI: messages, batches, blocks, procedures, and what is refused.
 #include "check.h"
 #include <farpost/jam.h>
@@ -80,7 +81,7 @@ static void messages(void) {
             const int count = 2 + (int)(sent % 21);
             for (int i = 0; i < count; i++)
                 words[i] = sent * 22u + (uint32_t)i;
-            CHECK(JAM_send(next, JAM_LOW, 0, sent, words, count) == JAM_OK);
+            CHECK(JAM_send(next, JAM_LOW, 5 * JAM_UP_ROUTE, sent, words, count) == JAM_OK);
         }
         JAM_message message;
         while (JAM_receive(JAM_LOW, &message)) {
@@ -157,8 +158,42 @@ static void blocks(void) {
     CHECK(JAM_next_fault(&process, sentence, sizeof sentence) == 1 && process == before);
     CHECK(strstr(sentence, "11") && strstr(sentence, "10"));
     meet();
+    /* The memory is still posted, and can be taken back; a block then waits for other memory. */
+    CHECK(JAM_rdma_withdraw(in) == JAM_OK && JAM_rdma_withdraw(in) == JAM_EINVAL);
+    meet();
+    CHECK(JAM_rdma_send(next, 6, out, 3000, &transfer) == JAM_OK);
+    meet();
+    CHECK(!JAM_rdma_receive(&block) && JAM_rdma_test(transfer) == JAM_AGAIN);
+    meet();
+    CHECK(JAM_rdma_post(in + 1000, 4000) == JAM_OK);
+    while ((code = JAM_rdma_test(transfer)) == JAM_AGAIN)
+        ;
+    CHECK(code == JAM_OK);
+    meet();
+    CHECK(JAM_rdma_withdraw(in + 1000) == JAM_AGAIN);
+    CHECK(JAM_rdma_receive(&block) && block.buffer == in + 1000 && block.tag == 6 && block.size == 3000);
+    CHECK(JAM_rdma_withdraw(in + 1000) == JAM_EINVAL);
+    meet();
     free(out);
     free(in);
+}
+
+/* Calls with arguments longer than FARPOST_JAM_RPC_MAX, where that is set, are refused at once; none is lost later. */
+static void long_calls(void) {
+    const char *setting = getenv("FARPOST_JAM_RPC_MAX");
+    uint32_t to = 0, procedure = 0;
+    size_t size = 0;
+    if (setting != NULL && JAM_size > 1) {
+        const size_t most = strtoul(setting, NULL, 10);
+        unsigned char *argument = calloc(1, most + 1);
+        CHECK(JAM_rpc((JAM_me + 1) % JAM_size, PING, argument, most + 1) == JAM_ELENGTH);
+        CHECK(strstr(JAM_error(), "FARPOST_JAM_RPC_MAX"));
+        free(argument);
+    }
+    CHECK(JAM_failed_call(&to, &procedure, &size) == JAM_OK);
+    CHECK(JAM_calls(JAM_BY_MESSAGES) + JAM_calls(JAM_BY_BLOCK) + JAM_calls(JAM_BY_ITSELF) > 0 && JAM_calls(7) == 0);
+    CHECK((JAM_calls(JAM_BY_BLOCK) > 0) == (JAM_size > 1));
+    meet();
 }
 
 static void refused(void) {
@@ -169,6 +204,7 @@ static void refused(void) {
     CHECK(JAM_send(0, JAM_LOW, 0, 0, words, 23) == JAM_ELENGTH);
     CHECK(JAM_send(0, 2, 0, 0, words, 2) == JAM_EINVAL);
     CHECK(JAM_send(0, JAM_LOW, 8, 0, words, 2) == JAM_EINVAL);
+    CHECK(JAM_send(0, JAM_LOW, 16 * JAM_UP_ROUTE, 0, words, 2) == JAM_EINVAL);
     CHECK(JAM_send(0, JAM_LOW, 0, 0, NULL, 2) == JAM_EINVAL);
     CHECK(JAM_receive(7, &message) == 0 && JAM_receive(JAM_LOW, NULL) == 0);
     CHECK(JAM_rpc(JAM_size + 3, PING, words, 4) == JAM_EPEER);
@@ -209,6 +245,7 @@ int main(void) {
     messages();
     batches();
     blocks();
+    long_calls();
     refused();
     JAM_finalize();
     return 0;

@@ -56,7 +56,7 @@ pub use memory::{
     Access, COMMON_BYTES, LINE_BYTES, Line, Lines, LocalMemory, Permission, PlainLines, Remote, RemoteMemory,
     bytes_of, line_of,
 };
-pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, TrySend, copy_words, fits, lane};
+pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySend, copy_words, fits, lane};
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time, Work};

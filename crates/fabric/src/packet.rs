@@ -59,6 +59,21 @@ impl Priority {
     pub const ALL: [Priority; 2] = [Priority::High, Priority::Low];
 }
 
+/// Which way a packet takes through a network that has several (the up-route of Arctic's fat tree).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Route {
+    /// Always the same of them, by its number: a network with fewer ways takes the number modulo those it has.
+    Fixed(u8),
+    /// Any, chosen anew for each packet.
+    Random,
+}
+
+impl Default for Route {
+    fn default() -> Self {
+        Route::Fixed(0)
+    }
+}
+
 /// Queues between two processes, one for each port and priority.
 pub const LANES: usize = Port::COUNT * Priority::ALL.len();
 
@@ -79,13 +94,13 @@ pub enum TrySend {
 }
 
 /// Queues of bounded packets between the processes of a job. Packets of one port and priority between two processes
-/// arrive in order unless [`PacketQueue::ORDERED`] says otherwise. No port's packets hold up another's, and a full
+/// arrive in order unless [`PacketQueue::ORDERED`] says otherwise, where they take the same fixed [`Route`]. No port's packets hold up another's, and a full
 /// queue of low priority does not hold up the high one.
 ///
 /// Polls find what has arrived; [`Fabric::progress`](crate::Fabric::progress) makes it arrive where that takes calls.
 #[ambassador::delegatable_trait]
 pub trait PacketQueue {
-    /// Whether packets between the same two processes of the same port and priority arrive in order.
+    /// Whether packets between the same two processes of the same port, priority and fixed route arrive in order.
     const ORDERED: bool;
     /// Largest payload of a packet, in bytes.
     const PACKET_BYTES: usize;
@@ -95,6 +110,22 @@ pub trait PacketQueue {
     /// # Panics
     /// When the payload is longer than that, or the peer is not of the job.
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend;
+    /// As [`try_send`](Self::try_send), which takes the way of number 0, by another route. A fabric whose network has one way only
+    /// takes that one.
+    ///
+    /// # Panics
+    /// As there.
+    #[inline(always)]
+    fn try_send_by(
+        &self,
+        _route: Route,
+        peer: Peer,
+        port: Port,
+        priority: Priority,
+        payload: &[u8],
+    ) -> TrySend {
+        self.try_send(peer, port, priority, payload)
+    }
     /// Hand the next packet of one port and priority to `take` with its sender, which the fabric vouches for. False:
     /// none waited. True without a call of `take`: what was there was damaged, and is recorded as a fault.
     fn poll_priority(&self, port: Port, priority: Priority, take: impl FnMut(Peer, &[u8])) -> bool;

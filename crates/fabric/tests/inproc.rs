@@ -4,8 +4,8 @@
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Descriptor, Direction, ErrorStatus, FabricError, Interrupt,
-    LocalMemory, Moment, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, SegmentId,
-    TrySend, Wake,
+    LocalMemory, Moment, PacketQueue, Peer, Permission, Port, Priority, Remote, RemoteMemory, Route,
+    SegmentId, TrySend, Wake,
 };
 use std::time::Duration;
 
@@ -48,6 +48,40 @@ fn a_seed_replays_exactly() {
         assert_eq!(trace(seed), trace(seed));
     }
     assert_ne!(trace(1), trace(2));
+}
+
+/// In how many of a hundred runs twenty packets, `route` says by which route each, arrive in another order than theirs.
+fn overtaken(route: impl Fn(u8) -> Route) -> usize {
+    let runs = (0..100).filter(|seed| {
+        let config = Config {
+            queue_packets: 32,
+            full_every: 0,
+            ..Config::default()
+        };
+        let (a, b) = pair(*seed, &config);
+        for number in 0..20 {
+            let sent = a.try_send_by(route(number), B, Port::Jam, Priority::Low, &[number]);
+            assert_eq!(sent, TrySend::Sent);
+        }
+        a.network().settle();
+        let mut order = Vec::new();
+        while b.poll_packet(Port::Jam, |_, _, bytes| order.push(bytes[0])) {}
+        let sorted = order.is_sorted();
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..20));
+        !sorted
+    });
+    runs.count()
+}
+
+#[test]
+fn packets_keep_the_order_of_their_route_only() {
+    assert_eq!(overtaken(|_| Route::Fixed(5)), 0);
+    let (random, two) = (
+        overtaken(|_| Route::Random),
+        overtaken(|number| Route::Fixed(number % 2)),
+    );
+    assert!(random > 90 && two > 90, "{random} and {two} of 100");
 }
 
 #[test]

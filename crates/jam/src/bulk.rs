@@ -168,6 +168,11 @@ impl<F: BulkTransfer> Fetch<F> {
         }
     }
 
+    /// The memory, when all bytes are here.
+    pub fn fetched(&self) -> Option<&Buffer> {
+        self.bytes.as_ref().filter(|_| self.ticket.is_none())
+    }
+
     /// The memory, when nothing is on its way to it any more.
     pub fn take(&mut self) -> Option<Buffer> {
         if let Some(ticket) = self.ticket.take() {

@@ -62,6 +62,18 @@ pub enum CilkError {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Child(u64);
 
+impl Child {
+    /// Its number, for interfaces that return integers.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The child of that [`number`](Self::number).
+    pub fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// Counters of work done and stolen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CilkCounters {
@@ -208,6 +220,16 @@ impl<F: Fabric> Cilk<F> {
     /// What has been done so far.
     pub fn counters(&self) -> CilkCounters {
         self.inner.counters.get()
+    }
+
+    /// Whether there is a child of that number whose result was not taken.
+    pub fn has(&self, child: u64) -> bool {
+        self.inner.children.borrow().contains_key(&child)
+    }
+
+    /// Whether no computation is under way that this process takes part in.
+    pub fn is_over(&self) -> bool {
+        self.inner.is_over()
     }
 
     /// Offer a piece of work to whoever is idle. It may run here, later.

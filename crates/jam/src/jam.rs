@@ -3,14 +3,16 @@
 use crate::faults::Faults;
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
-use crate::rdma::Rdma;
-use crate::rpc::Rpc;
+use crate::rdma::{FailedCall, Rdma};
+use crate::region::{Armed, Region, Regions};
+use crate::rpc::{CallRoute, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority, Wake};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What a call runs: it gets the caller and the argument, which lives until the procedure returns.
 pub type Procedure<F> = Rc<dyn Fn(&Jam<F>, Peer, &[u8])>;
@@ -27,6 +29,7 @@ pub struct Jam<F: Fabric> {
     service: Pio<F>,
     rdma: Rdma<F>,
     vi: Vi<F>,
+    regions: Regions,
     rpc: Rpc<Procedure<F>>,
     depth: Cell<u32>,
     faults: Rc<Faults<F>>,
@@ -44,8 +47,9 @@ impl<F: Fabric> Jam<F> {
             policy: WaitPolicy::of(wait, &*fabric),
             pio: Pio::telling(told(), Rc::clone(&fabric), Port::Jam),
             service: Pio::telling(told(), Rc::clone(&fabric), Port::JamService),
-            rdma: Rdma::new(told(), Rc::clone(&fabric), tunables.rpc_max),
+            rdma: Rdma::new(told(), Rc::clone(&fabric), tunables),
             vi: Vi::new(told(), Rc::clone(&fabric), tunables.vi_ring),
+            regions: Regions::default(),
             rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
             depth: Cell::new(0),
             faults,
@@ -91,26 +95,106 @@ impl<F: Fabric> Jam<F> {
         self.pio.send(header, payload)
     }
 
-    /// The next message of one priority.
+    /// The next message of one priority. While blocks are on their way this polls; while one comes here, there is none of high priority.
     #[inline]
     pub fn receive(&self, priority: Priority) -> Option<Message> {
-        self.fabric.progress();
-        self.pio.launch();
-        self.pio.receive(priority)
+        let mut taken = None;
+        while taken.is_none()
+            && self.receive_in_place(priority, |from, tag, payload| {
+                self.fabric.charge(Cost::Copy(payload.len()));
+                taken = Some(Message::of(from, priority, tag, payload));
+            })
+        {}
+        taken
     }
 
     /// As [`receive`](Self::receive), where it lies: see [`Pio::receive_in_place`].
     #[inline]
     pub fn receive_in_place(&self, priority: Priority, take: impl FnMut(Peer, u32, &[u8])) -> bool {
+        if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(priority) {
+            return false;
+        }
         self.fabric.progress();
         self.pio.launch();
         self.pio.receive_in_place(priority, take)
     }
 
+    /// Whether messages of this priority wait until a block has come, or go to a region.
+    #[cold]
+    fn is_elsewhere(&self, priority: Priority) -> bool {
+        if self.rdma.is_busy() {
+            // Who only receives would keep the block's owner waiting, and thereby itself.
+            self.poll();
+        }
+        self.deposit();
+        priority == Priority::High && (self.rdma.is_owned() || self.regions.is_armed())
+    }
+
+    /// Arm a receive region: from now on, messages of high priority and those of batches are deposited there, behind what was armed before,
+    /// until it is exhausted.
+    ///
+    /// # Errors
+    /// It is too short.
+    pub fn arm(&self, region: Region) -> Result<Armed, JamError> {
+        self.regions.arm(region)
+    }
+
+    /// Deposit what has come in the regions that are armed, and run nothing: what somebody may do for a program that computes. True: there
+    /// was something.
+    pub fn deposit(&self) -> bool {
+        let has_room = || self.regions.is_armed() && !self.rdma.is_owned();
+        let mut any = false;
+        if !has_room() {
+            return any;
+        }
+        self.fabric.progress();
+        self.pio.launch();
+        while has_room()
+            && self.pio.receive_in_place(Priority::High, |from, tag, payload| {
+                self.fabric.charge(Cost::Copy(payload.len()));
+                self.regions.deposit(from, tag, payload);
+                any = true;
+            })
+        {}
+        let mut ring = 0;
+        while has_room()
+            && self
+                .vi
+                .receive_bytes(&self.service, &mut ring, |from, tag, payload| {
+                    self.fabric.charge(Cost::Copy(payload.len()));
+                    self.regions.deposit(from, tag, payload);
+                })
+        {
+            any = true;
+        }
+        any
+    }
+
+    /// The next message that was deposited and not taken by this, in the order of the depositing.
+    pub fn take_deposited(&self) -> Option<Message> {
+        self.deposit();
+        self.regions.take()
+    }
+
+    /// The oldest region that is exhausted and whose messages [`take_deposited`](Self::take_deposited) has all taken: it is not armed any more.
+    pub fn exhausted(&self) -> Option<(Armed, Region)> {
+        self.regions.exhausted()
+    }
+
+    /// Take a region back, with what it holds: so many bytes of messages. None: it is not armed any more.
+    pub fn disarm(&self, region: Armed) -> Option<(Region, usize)> {
+        self.regions.disarm(region)
+    }
+
+    /// Sleep until something comes for this process, at most `longest`. Whether there is something: it is then to be polled for or received.
+    pub fn sleep(&self, longest: Duration) -> bool {
+        self.fabric.sleep(longest, &mut || self.is_ready()) == Wake::Ready || self.is_ready()
+    }
+
     /// The status word of the FIFOs.
     pub fn status(&self) -> Status {
         self.fabric.progress();
-        self.pio.status()
+        self.pio.status(self.rdma.is_owned())
     }
 
     /// Launch a batch: see [`Vi::doorbell`].
@@ -123,6 +207,9 @@ impl<F: Fabric> Jam<F> {
 
     /// Hand messages of batches to `take`: see [`Vi::receive`].
     pub fn receive_batches(&self, most: usize, take: impl FnMut(Peer, u32, &[u32])) -> usize {
+        if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(Priority::High) {
+            return 0;
+        }
         self.vi.receive(&self.service, most, take)
     }
 
@@ -171,6 +258,9 @@ impl<F: Fabric> Jam<F> {
         moved |= self.rdma.serve(&self.service);
         let call = |procedure: Procedure<F>, from, argument: &[u8]| procedure(self, from, argument);
         ran += self.rpc.run_others(&self.service, &self.rdma, call);
+        if self.regions.is_armed() {
+            moved |= self.deposit();
+        }
         if moved {
             // JAM's own protocols move without a procedure that runs: who polls for them is not idle.
             self.idle.found();
@@ -219,9 +309,19 @@ impl<F: Fabric> Jam<F> {
         self.rpc.calls()
     }
 
+    /// Calls that ran here, by the way they came.
+    pub fn calls_by(&self, way: CallRoute) -> u64 {
+        self.rpc.calls_by(way)
+    }
+
+    /// The oldest call of this process's that did not run there and was not told yet: see [`Rdma::failed_call`].
+    pub fn failed_call(&self) -> Option<FailedCall> {
+        self.rdma.failed_call()
+    }
+
     /// Whether something of this process's waits to go out: before leaving, poll until it does not.
     pub fn has_waiting(&self) -> bool {
-        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || !self.rdma.is_idle()
+        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || self.rdma.is_busy()
     }
 
     /// To be told that a receive begins that programs call in loops; a poll says so itself.
@@ -245,11 +345,11 @@ impl<F: Fabric> Jam<F> {
     /// Whether a poll or a receive would find something.
     pub fn is_ready(&self) -> bool {
         self.fabric.progress();
-        let waits = |port| {
-            Priority::ALL
-                .iter()
-                .any(|priority| self.fabric.packets_waiting(port, *priority, 1) > 0)
-        };
-        waits(Port::JamService) || waits(Port::Jam) || self.vi.waiting()
+        let waits = |port, priority| self.fabric.packets_waiting(port, priority, 1) > 0;
+        Priority::ALL
+            .into_iter()
+            .any(|priority| waits(Port::JamService, priority))
+            || waits(Port::Jam, Priority::Low)
+            || !self.rdma.is_owned() && (waits(Port::Jam, Priority::High) || self.vi.waiting())
     }
 }

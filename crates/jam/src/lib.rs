@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`pio`] | FIFOs of messages of 2 header words and 2 to 22 payload words, two priorities, one status word | 5.1 |
 //! | [`vi`] | messages by the batch into a large ring in the receiver's memory, one doorbell for many | 5.2 |
+//! | [`region`] | high-priority messages, by PIO and by batches, into memory of the receiver's own, which it reads without a call | 5.2 |
 //! | [`rdma`] | a block transfer; the receiver is owned by one sender at a time | 5.3 |
 //! | [`rpc`] | procedures with arguments of any size, run by the receiver's poll | 6.2 |
 //! | [`cilk`] | work stealing in the manner of distributed Cilk, on `rpc` | 6.2 |
@@ -34,6 +35,8 @@ mod jam;
 pub mod message;
 pub mod pio;
 pub mod rdma;
+#[allow(unsafe_code)]
+pub mod region;
 pub mod rpc;
 pub mod vi;
 
@@ -41,6 +44,9 @@ pub use bulk::Buffer;
 pub use jam::{Jam, Procedure};
 pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;
+pub use rdma::FailedCall;
+pub use region::Region;
+pub use rpc::CallRoute;
 
 use farpost_fabric::{FabricError, Peer};
 
@@ -51,6 +57,8 @@ farpost_tunables::tunables! {
         rpc_rdma: "FARPOST_JAM_RPC_RDMA" = 2048, 84..=1 << 20, "bytes";
         /// Longest argument of a remote procedure that a receiver makes room for.
         rpc_max: "FARPOST_JAM_RPC_MAX" = 1 << 30, 4096..=1 << 40, "bytes";
+        /// How long the owner of a block transfer may send nothing before it loses its right.
+        owner_silence: "FARPOST_JAM_OWNER_SILENCE" = 30_000, 1..=86_400_000, "ms";
         /// Bytes of the ring in memory that one sender may fill while the receiver computes.
         vi_ring: "FARPOST_JAM_VI_RING" = 4 << 20, 4096..=1 << 30, "bytes";
     }
@@ -81,6 +89,21 @@ pub enum JamError {
         bytes: usize,
         most: usize,
     },
+    /// A receive region is too short for any message.
+    #[error("a receive region of {0} bytes: the longest message takes {least}", least = region::LONGEST)]
+    Region(usize),
+    /// The receiver's fetch of a block failed.
+    #[error("{peer} could not fetch the {bytes} bytes of a block from this process's memory")]
+    NotFetched { peer: Peer, bytes: usize },
+    /// A block is not what was sent.
+    #[error("a block of {bytes} bytes came damaged to {peer}: its check is wrong")]
+    Damaged { peer: Peer, bytes: usize },
+    /// This process owned the receiver and sent it nothing for too long.
+    #[error(
+        "{peer} took back the right of this process to send it a block: nothing came for {millis} ms \
+         (poll more often, or raise FARPOST_JAM_OWNER_SILENCE)"
+    )]
+    Silent { peer: Peer, millis: u32 },
     /// The fabric's word.
     #[error(transparent)]
     Fabric(#[from] FabricError),

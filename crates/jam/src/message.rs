@@ -10,7 +10,7 @@
 //! The second word is the user's. *Service* keeps the messages of JAM's own protocols apart from the user's.
 
 use crate::{JamError, crc16};
-use farpost_fabric::{Peer, Priority, copy_words};
+use farpost_fabric::{Peer, Priority, Route, copy_words};
 
 /// Fewest words of payload.
 pub const MIN_WORDS: usize = 2;
@@ -56,6 +56,16 @@ impl Header {
         }
     }
 
+    /// The way as the fabric is asked for it.
+    #[inline(always)]
+    pub fn route(&self) -> Route {
+        if self.random {
+            Route::Random
+        } else {
+            Route::Fixed(self.up_route & 15)
+        }
+    }
+
     #[inline(always)]
     fn word(&self, service: Service, words: usize) -> u32 {
         (self.to.0 & 0xffff)
@@ -96,7 +106,7 @@ const WORDS: usize = MAX_BYTES.div_ceil(8);
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     pub to: Peer,
-    pub random: bool,
+    pub route: Route,
     len: u8,
     words: [[u8; 8]; WORDS],
 }
@@ -104,7 +114,7 @@ pub(crate) struct Packet {
 impl Packet {
     pub const EMPTY: Packet = Packet {
         to: Peer(0),
-        random: false,
+        route: Route::Fixed(0),
         len: 0,
         words: [[0; 8]; WORDS],
     };
@@ -167,7 +177,7 @@ impl Packet {
     #[inline(always)]
     fn begin(&mut self, header: &Header, service: Service, count: usize) {
         self.to = header.to;
-        self.random = header.random;
+        self.route = header.route();
         self.len = (10 + 4 * count) as u8;
         let head = u64::from(header.word(service, count)) | u64::from(header.tag) << 32;
         self.words[0] = head.to_le_bytes();
@@ -234,6 +244,15 @@ pub(crate) fn look(
 }
 
 impl Message {
+    /// Take these words for the payload, at most [`MAX_WORDS`].
+    pub(crate) fn fill(&mut self, words: impl Iterator<Item = u32>) {
+        self.len = 0;
+        for (to, word) in self.words.iter_mut().zip(words) {
+            *to = word;
+            self.len += 1;
+        }
+    }
+
     /// A message with that payload, as it travels: whole words, at most [`MAX_WORDS`].
     #[inline(always)]
     pub(crate) fn of(from: Peer, priority: Priority, tag: u32, payload: &[u8]) -> Self {

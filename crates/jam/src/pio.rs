@@ -11,7 +11,7 @@
 use crate::faults::Faults;
 use crate::message::{self, Header, Message, Packet, Service};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
+use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, Route, TrySend};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -72,19 +72,19 @@ impl Transmit {
         let at = self.at(self.len);
         self.slots[at] = *packet;
         self.len += 1;
-        self.random += usize::from(packet.random);
+        self.random += usize::from(packet.route == Route::Random);
         true
     }
 
     fn pop(&mut self) {
-        self.random -= usize::from(self.slots[self.first].random);
+        self.random -= usize::from(self.slots[self.first].route == Route::Random);
         self.first = self.at(1);
         self.len -= 1;
     }
 
     /// Take one out of the middle; the order of the others stays.
     fn remove(&mut self, index: usize) {
-        self.random -= usize::from(self.slots[self.at(index)].random);
+        self.random -= usize::from(self.slots[self.at(index)].route == Route::Random);
         for later in index..self.len - 1 {
             let (to, from) = (self.at(later), self.at(later + 1));
             self.slots[to] = self.slots[from];
@@ -196,7 +196,7 @@ impl<F: Fabric> Pio<F> {
     fn offer(&self, packet: &Packet, priority: Priority) -> bool {
         if self
             .fabric
-            .try_send(packet.to, self.port, priority, packet.bytes())
+            .try_send_by(packet.route, packet.to, self.port, priority, packet.bytes())
             == TrySend::Full
         {
             return false;
@@ -243,7 +243,7 @@ impl<F: Fabric> Pio<F> {
             let mut index = 1;
             while queue.random > 0 && index < queue.len {
                 let packet = &queue.slots[queue.at(index)];
-                if packet.random && self.gone(packet, priority) {
+                if packet.route == Route::Random && self.gone(packet, priority) {
                     queue.remove(index);
                     moved = true;
                 } else {
@@ -331,11 +331,14 @@ impl<F: Fabric> Pio<F> {
         )
     }
 
-    /// All four counts in one word.
-    pub fn status(&self) -> Status {
+    /// All four counts in one word; without those of high priority that have come if they are `excluded`.
+    pub(crate) fn status(&self, excluded: bool) -> Status {
         self.launch();
         self.fabric.charge(Cost::Poll);
-        let count = |priority| self.fabric.packets_waiting(self.port, priority, RECEIVE_COUNT);
+        let count = |priority| match (excluded, priority) {
+            (true, Priority::High) => 0,
+            _ => self.fabric.packets_waiting(self.port, priority, RECEIVE_COUNT),
+        };
         let queues = self.queues.borrow();
         let room = |priority: Priority| (TRANSMIT - queues[priority as usize].len) as u32;
         Status::new(Priority::ALL.map(count), Priority::ALL.map(room))

@@ -53,6 +53,19 @@ pub struct Rpc<P> {
     own: RefCell<VecDeque<(u32, Box<[u8]>)>>,
     partial: RefCell<BTreeMap<Peer, Partial>>,
     calls: Cell<u64>,
+    own_calls: Cell<u64>,
+    block_calls: Cell<u64>,
+}
+
+/// How a call came to the process that ran it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallRoute {
+    /// The argument in messages.
+    Messages,
+    /// The argument by block transfer.
+    Block,
+    /// By no way: from the process itself.
+    Own,
 }
 
 impl<P: Clone> Rpc<P> {
@@ -66,6 +79,8 @@ impl<P: Clone> Rpc<P> {
             own: RefCell::new(VecDeque::new()),
             partial: RefCell::new(BTreeMap::new()),
             calls: Cell::new(0),
+            own_calls: Cell::new(0),
+            block_calls: Cell::new(0),
         }
     }
 
@@ -113,6 +128,14 @@ impl<P: Clone> Rpc<P> {
             return self.launch(pio, &packet);
         }
         if argument.len() > self.switch {
+            let most = rdma.longest_argument();
+            if argument.len() > most {
+                return Err(JamError::TooLong {
+                    what: "the argument of a procedure (FARPOST_JAM_RPC_MAX)",
+                    bytes: argument.len(),
+                    most,
+                });
+            }
             return rdma
                 .start(to, Purpose::Rpc(procedure), argument.to_vec().into())
                 .map(|_| ());
@@ -269,12 +292,16 @@ impl<P: Clone> Rpc<P> {
             let next = self.own.borrow_mut().pop_front();
             if let Some((procedure, argument)) = next {
                 let call = |found| call(found, self.me, &argument);
-                ran += usize::from(self.run(service, self.me, procedure, call));
+                let one = self.run(service, self.me, procedure, call);
+                self.own_calls.set(self.own_calls.get() + u64::from(one));
+                ran += usize::from(one);
             }
         }
         while let Some((from, procedure, argument)) = rdma.argument() {
             let call = |found| call(found, from, argument.bytes());
-            ran += usize::from(self.run(service, from, procedure, call));
+            let one = self.run(service, from, procedure, call);
+            self.block_calls.set(self.block_calls.get() + u64::from(one));
+            ran += usize::from(one);
         }
         ran
     }
@@ -282,5 +309,15 @@ impl<P: Clone> Rpc<P> {
     /// Procedures run so far.
     pub fn calls(&self) -> u64 {
         self.calls.get()
+    }
+
+    /// Those that came by one way.
+    pub fn calls_by(&self, way: CallRoute) -> u64 {
+        let (own, blocks) = (self.own_calls.get(), self.block_calls.get());
+        match way {
+            CallRoute::Own => own,
+            CallRoute::Block => blocks,
+            CallRoute::Messages => self.calls.get() - own - blocks,
+        }
     }
 }

@@ -11,6 +11,8 @@
 //! message    bits 0..16 words of payload, 16..32 check, 32..64 the user's word; then the payload, in units of 8 bytes
 //! ```
 //!
+//! A receiver with memory of its own for what comes has it there instead: see [`crate::region`].
+//!
 //! Cost class: queued path; one doorbell line and one copy each way per batch.
 
 use crate::faults::Faults;
@@ -118,7 +120,14 @@ struct RingMessage {
     from: Peer,
     tag: u32,
     len: usize,
-    words: [u32; MAX_WORDS],
+    /// The user's word and the payload.
+    body: [u8; 4 + 4 * MAX_WORDS],
+}
+
+impl RingMessage {
+    fn payload(&self) -> &[u8] {
+        &self.body[4..4 + self.len]
+    }
 }
 
 /// The rings of one process.
@@ -297,22 +306,42 @@ impl<F: Fabric> Vi<F> {
     /// Hand at most `most` messages that have come to `take`, with sender, word and payload. How many there were.
     /// `take` may call anything of this process's interface.
     pub fn receive(&self, pio: &Pio<F>, most: usize, mut take: impl FnMut(Peer, u32, &[u32])) -> usize {
-        let mut count = 0;
-        let mut index = 0;
-        while count < most {
-            let next = match self.incoming.borrow_mut().get_mut(index) {
-                Some(ring) => self.next(pio, ring),
-                None => break,
-            };
-            match next {
-                Some(message) => {
-                    take(message.from, message.tag, &message.words[..message.len]);
-                    count += 1;
+        let (mut count, mut ring) = (0, 0);
+        while count < most
+            && self.receive_bytes(pio, &mut ring, |from, tag, payload| {
+                let mut words = [0; MAX_WORDS];
+                let (parts, _) = payload.as_chunks::<4>();
+                for (to, part) in words.iter_mut().zip(parts) {
+                    *to = u32::from_le_bytes(*part);
                 }
-                None => index += 1,
-            }
+                take(from, tag, &words[..parts.len()]);
+            })
+        {
+            count += 1;
         }
         count
+    }
+
+    /// Hand the next message that has come to `take`, its payload as it travels; of the rings from `index` on, which is set to the one it came in. False:
+    /// there is none.
+    pub(crate) fn receive_bytes(
+        &self,
+        pio: &Pio<F>,
+        index: &mut usize,
+        take: impl FnOnce(Peer, u32, &[u8]),
+    ) -> bool {
+        let message = loop {
+            let next = match self.incoming.borrow_mut().get_mut(*index) {
+                Some(ring) => self.next(pio, ring),
+                None => return false,
+            };
+            match next {
+                Some(message) => break message,
+                None => *index += 1,
+            }
+        };
+        take(message.from, message.tag, message.payload());
+        true
     }
 
     /// The next message of a ring. Without one, credit is returned if enough of the ring was read.
@@ -356,16 +385,13 @@ impl<F: Fabric> Vi<F> {
                 pio.refuse(ring.from, "the check of a message in a ring", u64::from(check));
                 continue;
             }
-            let word = |at: usize| u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
-            let mut taken = RingMessage {
+            let (tag, _) = body.split_first_chunk().expect("the user's word");
+            let taken = RingMessage {
                 from: ring.from,
-                tag: word(0),
-                len: words,
-                words: [0; MAX_WORDS],
+                tag: u32::from_le_bytes(*tag),
+                len: 4 * words,
+                body: copy,
             };
-            for (index, to) in taken.words[..words].iter_mut().enumerate() {
-                *to = word(4 + 4 * index);
-            }
             return Some(taken);
         }
         if ring.read - ring.said >= self.size / 4 {

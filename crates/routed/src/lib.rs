@@ -20,7 +20,7 @@ use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, ArmedWait, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End,
     ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
-    RemoteMemory, Result, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
+    RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -288,6 +288,8 @@ impl<N: NetFabric> PacketQueue for Routed<N> {
         to match self.way(peer) { None => self.near, Some(far) => far } {
             #[inline]
             fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend;
+            #[inline]
+            fn try_send_by(&self, route: Route, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend;
         }
     }
 

@@ -1,17 +1,25 @@
 //! One body per function of `api/jam.toml`, under its name in lower case.
 
 use core::cell::{Cell, RefCell};
-use core::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int, c_void};
 use core::hint::black_box;
-use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use farpost_fabric::{Peer, Priority};
+use farpost_jam::cilk::Cilk;
+use farpost_jam::rdma::Posted;
 use farpost_jam::vi::Batch;
-use farpost_jam::{Buffer, Header, Jam};
+use farpost_jam::{Buffer, CallRoute, Header, Jam, Message};
 use farpost_node::Interface;
 
+use super::arrival::Arrival;
+pub(crate) use super::arrival::{
+    jam_arm, jam_descriptor, jam_interrupt, jam_vi_arm, jam_vi_disarm, jam_vi_exhausted, jam_vi_receive,
+};
+pub(crate) use super::cilk::{
+    jam_cilk_counts, jam_cilk_register, jam_cilk_run, jam_cilk_spawn, jam_cilk_sync,
+};
 use super::{Answer, Failed, JamState, STATE, again, answer, fail, failed, refuse, rest, sentence, state};
 use crate::cx::Cx;
 use crate::interfaces::jam::arg;
@@ -31,11 +39,20 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
     JAM_size.set(cx, node.job.size());
     if STATE.get(cx).is_none() {
         let jam = Jam::new(Rc::clone(&node.fabric), &node.settings.jam, &node.settings.wait);
+        let jam = Rc::new(jam);
+        // From the beginning, so that requests for work find somebody who answers.
+        let cilk = match Cilk::new(Rc::clone(&jam)) {
+            Ok(cilk) => cilk,
+            Err(why) => cx.abort(1, &format!("JAM_initialize: {why}")),
+        };
         STATE.keep(
             cx,
             JamState {
-                jam: Rc::new(jam),
-                transfers: RefCell::new(HashSet::new()),
+                jam,
+                cilk,
+                arrival: Arrival::default(),
+                transfers: RefCell::default(),
+                posted: RefCell::default(),
                 closed: Cell::new(false),
             },
         );
@@ -52,7 +69,7 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
     let began = Instant::now();
     while state.jam.has_waiting() && began.elapsed() < FAREWELL {
         let found = state.jam.poll() > 0;
-        rest(cx, &state.jam, found);
+        rest(cx, state, found);
     }
     while let Some(fault) = state.jam.next_fault() {
         process::say(&format!(
@@ -60,6 +77,13 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
             fault.error
         ));
     }
+    while let Some(call) = state.jam.failed_call() {
+        process::say(&format!(
+            "JAM_finalize: a call that failed, and nobody asked: procedure {} in {}: {}",
+            call.procedure, call.to, call.error
+        ));
+    }
+    super::arrival::end_all(cx, state);
     state.closed.set(true);
     if let Some(node) = cx.node.get() {
         node.close(Interface::Jam);
@@ -114,7 +138,7 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     let state = state(cx)?;
     let (Some(priority), true, false) = (
         priority_of(priority),
-        flags & !JAM_RANDOM_ROUTE == 0,
+        flags & !(JAM_RANDOM_ROUTE | (15 * JAM_UP_ROUTE)) == 0,
         words.is_null(),
     ) else {
         return refuse!(
@@ -128,8 +152,22 @@ pub(crate) unsafe fn jam_send(cx: &'static Cx, a: arg::JAM_send) -> Answer {
     }
     let mut header = Header::new(Peer(a.to), priority, a.tag);
     header.random = flags & JAM_RANDOM_ROUTE != 0;
+    header.up_route = (flags / JAM_UP_ROUTE) as u8;
     // SAFETY: not null, and the caller vouches for its words.
     answer(cx, state.jam.send(&header, unsafe { payload(words, count) }))
+}
+
+/// A message as C has it.
+pub(super) fn c_message(message: &Message) -> JAM_message {
+    let mut words = [0; JAM_MAX_WORDS as usize];
+    words[..message.words().len()].copy_from_slice(message.words());
+    JAM_message {
+        from: message.from.0,
+        priority: message.priority as c_int,
+        tag: message.tag,
+        count: message.words().len() as c_int,
+        words,
+    }
 }
 
 pub(crate) unsafe fn jam_receive(cx: &'static Cx, a: arg::JAM_receive) -> c_int {
@@ -176,10 +214,10 @@ pub(crate) unsafe fn jam_receive(cx: &'static Cx, a: arg::JAM_receive) -> c_int 
         )
     {}
     if !got {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return 0;
     }
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
     1
 }
 
@@ -242,7 +280,7 @@ pub(crate) fn jam_batch_receive(cx: &'static Cx, a: arg::JAM_batch_receive) -> c
         // SAFETY: the program's function, called as its type says.
         unsafe { receiver(from.0, tag, words.as_ptr(), words.len() as c_int, a.context) }
     });
-    rest(cx, &state.jam, count > 0);
+    rest(cx, state, count > 0);
     count as c_int
 }
 
@@ -280,11 +318,11 @@ pub(crate) fn jam_rdma_test(cx: &'static Cx, a: arg::JAM_rdma_test) -> Answer {
     };
     state.jam.poll();
     let Some(result) = state.jam.rdma().ended(name) else {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return Err(Failed(JAM_AGAIN));
     };
     state.transfers.borrow_mut().remove(&name);
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
     answer(cx, result)
 }
 
@@ -293,11 +331,33 @@ pub(crate) unsafe fn jam_rdma_post(cx: &'static Cx, a: arg::JAM_rdma_post) -> An
     if a.buffer.is_null() {
         return refuse!(cx, JAM_EINVAL: "JAM_rdma_post: buffer is NULL");
     }
-    // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken.
-    state
-        .jam
-        .rdma()
-        .post(unsafe { Buffer::lent(a.buffer.cast(), a.size) });
+    // SAFETY: the caller leaves the memory to JAM until a block that came to it is taken, or it is withdrawn.
+    let memory = unsafe { Buffer::lent(a.buffer.cast(), a.size) };
+    let posted = state.jam.rdma().post(memory);
+    state.posted.borrow_mut().push((a.buffer.addr(), posted));
+    Ok(())
+}
+
+/// The name of the oldest memory posted at that address.
+fn posted_at(state: &JamState, buffer: *const c_void) -> Option<(usize, Posted)> {
+    let posted = state.posted.borrow();
+    let at = posted.iter().position(|(address, _)| *address == buffer.addr())?;
+    Some((at, posted[at].1))
+}
+
+pub(crate) fn jam_rdma_withdraw(cx: &'static Cx, a: arg::JAM_rdma_withdraw) -> Answer {
+    let buffer = a.buffer;
+    let state = state(cx)?;
+    let Some((at, posted)) = posted_at(state, buffer) else {
+        return refuse!(cx, JAM_EINVAL: "JAM_rdma_withdraw: buffer={buffer:p}: no memory is posted there");
+    };
+    if state.jam.rdma().withdraw(posted).is_none() {
+        return Err(again(
+            cx,
+            c"JAM_rdma_withdraw: a block is on its way to the memory or in it: JAM_rdma_receive gives it back",
+        ));
+    }
+    state.posted.borrow_mut().remove(at);
     Ok(())
 }
 
@@ -311,14 +371,18 @@ pub(crate) unsafe fn jam_rdma_receive(cx: &'static Cx, a: arg::JAM_rdma_receive)
     }
     state.jam.poll();
     let Some(came) = state.jam.rdma().arrived() else {
-        rest(cx, &state.jam, false);
+        rest(cx, state, false);
         return 0;
     };
-    rest(cx, &state.jam, true);
+    rest(cx, state, true);
+    let buffer: *mut c_void = came.memory.bytes().as_ptr().cast_mut().cast();
+    if let Some((at, _)) = posted_at(state, buffer) {
+        state.posted.borrow_mut().remove(at);
+    }
     a.block.set(JAM_block {
         from: came.from.0,
         tag: came.tag,
-        buffer: came.memory.bytes().as_ptr().cast_mut().cast(),
+        buffer,
         size: came.len,
     });
     1
@@ -359,11 +423,31 @@ pub(crate) unsafe fn jam_rpc(cx: &'static Cx, a: arg::JAM_rpc) -> Answer {
     answer(cx, state.jam.rpc(Peer(a.to), procedure, bytes))
 }
 
+pub(crate) unsafe fn jam_failed_call(cx: &'static Cx, a: arg::JAM_failed_call) -> Answer {
+    let Some(call) = state(cx)?.jam.failed_call() else {
+        return Ok(());
+    };
+    a.to.set(call.to.0);
+    a.procedure.set(call.procedure);
+    a.size.set(call.bytes);
+    Err(failed(cx, &call.error))
+}
+
+pub(crate) fn jam_calls(cx: &'static Cx, a: arg::JAM_calls) -> u64 {
+    let way = match a.way {
+        JAM_BY_MESSAGES => CallRoute::Messages,
+        JAM_BY_BLOCK => CallRoute::Block,
+        JAM_BY_ITSELF => CallRoute::Own,
+        _ => return 0,
+    };
+    state(cx).map_or(0, |state| state.jam.calls_by(way))
+}
+
 pub(crate) fn jam_poll(cx: &'static Cx) -> c_int {
     let Ok(state) = state(cx) else {
         return 0;
     };
     let ran = state.jam.poll();
-    rest(cx, &state.jam, ran > 0);
+    rest(cx, state, ran > 0);
     ran as c_int
 }

@@ -1,5 +1,7 @@
 //! JAM and JAM RPC: the bodies of the C functions.
 
+mod arrival;
+mod cilk;
 pub(crate) mod functions;
 
 use core::cell::{Cell, RefCell};
@@ -8,9 +10,11 @@ use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
 
+use arrival::Arrival;
 use farpost_fabric::wait::Pause;
+use farpost_jam::cilk::Cilk;
 use farpost_jam::pio::TRANSMIT;
-use farpost_jam::rdma::Transfer;
+use farpost_jam::rdma::{Posted, Transfer};
 use farpost_jam::{Jam, JamError};
 use farpost_node::NodeFabric;
 
@@ -21,8 +25,13 @@ use crate::lock;
 /// What JAM keeps for the process.
 pub(crate) struct JamState {
     pub(crate) jam: Rc<Jam<NodeFabric>>,
+    cilk: Cilk<NodeFabric>,
+    /// What happens while the program makes no call.
+    arrival: Arrival,
     /// Transfers whose end has not been asked for.
     transfers: RefCell<HashSet<Transfer>>,
+    /// Memory that is posted, by address.
+    posted: RefCell<Vec<(usize, Posted)>>,
     /// Whether `JAM_finalize` was called.
     closed: Cell<bool>,
 }
@@ -82,6 +91,10 @@ fn failed(cx: &'static Cx, error: &JamError) -> Failed {
         JamError::NoSuchPeer { .. } => c::JAM_EPEER,
         JamError::NoSuchProcedure(_) => c::JAM_EPROCEDURE,
         JamError::PeerEnded(_) => c::JAM_EENDED,
+        JamError::Region(_) => c::JAM_EINVAL,
+        JamError::NotFetched { .. } => c::JAM_EFETCH,
+        JamError::Damaged { .. } => c::JAM_ECHECK,
+        JamError::Silent { .. } => c::JAM_ESILENT,
         JamError::Fabric(_) => c::JAM_EFABRIC,
     };
     fail(cx, code, &error.to_string())
@@ -108,9 +121,12 @@ fn state(cx: &'static Cx) -> Result<&'static JamState, Failed> {
 
 /// After a poll: loops that find nothing are civil, and let other threads in.
 #[inline]
-fn rest(cx: &'static Cx, jam: &Jam<NodeFabric>, found: bool) {
+fn rest(cx: &'static Cx, state: &JamState, found: bool) {
     crate::roll::polled(cx, found);
+    if !found {
+        state.arrival.found_nothing();
+    }
     if found || !lock::relax(Pause::Yield) {
-        jam.rest(found);
+        state.jam.rest(found);
     }
 }

@@ -71,6 +71,7 @@ cases! {
     memory::lines_and_elements,
     memory::own_pages,
     packets::once_in_order,
+    packets::routes_keep_their_order,
     packets::full_is_said,
     packets::high_passes_low,
     packets::ports_are_apart,

@@ -1,7 +1,7 @@
 //! Packet queues.
 
 use super::{End, Harness, Outcome, panics};
-use crate::{Fabric, PacketQueue, Peer, Port, Priority, TrySend};
+use crate::{Fabric, PacketQueue, Peer, Port, Priority, Route, TrySend};
 use strum::IntoEnumIterator;
 
 const PRIORITIES: [Priority; 2] = [Priority::High, Priority::Low];
@@ -67,6 +67,45 @@ pub fn once_in_order<H: Harness>(harness: &H) -> Outcome {
             }
         }
         assert!(seen[me.index()].iter().all(Vec::is_empty));
+    });
+    Outcome::Held
+}
+
+/// Packets of one fixed route arrive in order; those by any way, and those of other routes, arrive once.
+pub fn routes_keep_their_order<H: Harness>(harness: &H) -> Outcome {
+    const EACH: u32 = 100;
+    const ROUTES: [Route; 3] = [Route::Fixed(0), Route::Fixed(3), Route::Random];
+    harness.run(2, async |end: &End<H::Fabric>| {
+        if end.me() == 0 {
+            for number in 0..EACH {
+                for (index, route) in ROUTES.into_iter().enumerate() {
+                    let bytes = [index as u8, number as u8];
+                    end.until("room", || {
+                        end.fabric
+                            .try_send_by(route, Peer(1), Port::Jam, Priority::Low, &bytes)
+                            == TrySend::Sent
+                    })
+                    .await;
+                }
+            }
+        } else {
+            let mut seen = [const { Vec::new() }; ROUTES.len()];
+            end.until("all packets", || {
+                end.fabric.poll_packet(Port::Jam, |from, _, bytes| {
+                    assert_eq!((from, bytes.len()), (Peer(0), 2));
+                    seen[usize::from(bytes[0])].push(u32::from(bytes[1]));
+                });
+                seen.iter().all(|numbers| numbers.len() == EACH as usize)
+            })
+            .await;
+            for (numbers, route) in seen.iter_mut().zip(ROUTES) {
+                if route == Route::Random || !<H::Fabric as PacketQueue>::ORDERED {
+                    numbers.sort_unstable();
+                }
+                assert!(numbers.iter().copied().eq(0..EACH), "{route:?}: {numbers:?}");
+            }
+        }
+        end.barrier().await;
     });
     Outcome::Held
 }

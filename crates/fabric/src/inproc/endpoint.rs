@@ -6,7 +6,7 @@ use crate::clock::{Clock, Simulated};
 use crate::packet::lane;
 use crate::{
     Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Result, Time, Topology, TrySend, Wake, ZeroCopy,
+    Priority, Result, Route, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -57,9 +57,20 @@ impl PacketQueue for InProc {
     const PACKET_BYTES: usize = 600;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        self.try_send_by(Route::default(), peer, port, priority, payload)
+    }
+
+    fn try_send_by(
+        &self,
+        route: Route,
+        peer: Peer,
+        port: Port,
+        priority: Priority,
+        payload: &[u8],
+    ) -> TrySend {
         self.assert_peer(peer);
         let mut state = self.network.0.borrow_mut();
-        state.try_send(self.me, peer, lane(port, priority), payload)
+        state.try_send(self.me, peer, (lane(port, priority), route), payload)
     }
 
     fn poll_priority(&self, port: Port, priority: Priority, mut take: impl FnMut(Peer, &[u8])) -> bool {

@@ -10,7 +10,7 @@
 //! | word, line | arrive whole, but overtake other puts, also older ones to the same address |
 //! | fence | pumps until the puts of that import have arrived, in an order of the seed; reports what failed |
 //! | get | reads word by word while other things arrive; may overtake puts that no fence completed |
-//! | packet | in order per pair and priority, otherwise in any; receivers' queues are short |
+//! | packet | in order per pair, priority and fixed route, otherwise in any; receivers' queues are short |
 //! | interrupt | late, yet never before what its sender put to the same peer earlier |
 //! | bulk | the copy happens at an arbitrary time between submission and completion |
 //!

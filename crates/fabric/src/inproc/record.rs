@@ -24,7 +24,7 @@ impl Arrival {
     pub(super) fn new(at: u64, event: &Event, packet: Option<&[u8]>) -> Self {
         let (what, place, bytes) = match &event.what {
             What::Piece { offset, bytes, .. } => ("put", *offset, bytes.clone()),
-            What::Packet(lane) => ("packet", *lane, packet.unwrap_or_default().to_vec()),
+            What::Packet(lane, _) => ("packet", *lane, packet.unwrap_or_default().to_vec()),
             What::Ring => ("ring", 0, Vec::new()),
             What::Transfer(..) => ("transfer", 0, Vec::new()),
         };

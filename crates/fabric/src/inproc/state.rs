@@ -6,8 +6,8 @@ use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::segment::Segment;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, PacketQueue, Peer, Result, SegmentId,
-    TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, PacketQueue, Peer, Result, Route,
+    SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -40,10 +40,18 @@ pub enum What {
         offset: usize,
         bytes: Vec<u8>,
     },
-    /// The oldest packet of that pair and lane.
-    Packet(usize),
+    /// The oldest packet of that pair, lane and way.
+    Packet(usize, RouteLane),
     Ring,
     Transfer(u64, Descriptor),
+}
+
+/// What keeps its order: packets of one fixed route, and each packet of a random one by itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RouteLane {
+    Fixed(u8),
+    /// By number among everything submitted.
+    Alone(u64),
 }
 
 struct Packet {
@@ -80,8 +88,8 @@ pub struct NetworkState {
     serial: u64,
     imports: u64,
     ports: Vec<Endpoint>,
-    /// Packets on their way, per sender, receiver, port and priority (a lane).
-    lanes: BTreeMap<(Peer, Peer, usize), VecDeque<Packet>>,
+    /// Packets on their way, per sender, receiver, port and priority (a lane), and way.
+    lanes: BTreeMap<(Peer, Peer, usize, RouteLane), VecDeque<Packet>>,
     /// Errors that the next fence of an import reports.
     put_errors: BTreeMap<ImportId, FabricError>,
     /// Ended transfers that nobody asked about yet.
@@ -189,12 +197,13 @@ impl NetworkState {
                 bytes,
                 ..
             } => segment.arrive(offset, &bytes),
-            What::Packet(lane) => {
-                let under_way = self
-                    .lanes
-                    .get_mut(&(event.from, event.to, lane))
-                    .expect("a lane per packet");
+            What::Packet(lane, way) => {
+                let key = (event.from, event.to, lane, way);
+                let under_way = self.lanes.get_mut(&key).expect("a lane per packet");
                 let packet = under_way.pop_front().expect("an event per packet");
+                if matches!(way, RouteLane::Alone(_)) {
+                    self.lanes.remove(&key);
+                }
                 self.ports[event.to.index()].arrived[lane].push_back(packet);
             }
             What::Ring => self.ring(event.to),
@@ -207,8 +216,8 @@ impl NetworkState {
 
     fn record(&mut self, event: &Event) {
         let packet = match event.what {
-            What::Packet(lane) => {
-                let under_way = self.lanes.get(&(event.from, event.to, lane));
+            What::Packet(lane, way) => {
+                let under_way = self.lanes.get(&(event.from, event.to, lane, way));
                 under_way
                     .and_then(|lane| lane.front())
                     .map(|packet| &packet.bytes[..])
@@ -311,7 +320,13 @@ impl NetworkState {
 
     // Packets.
 
-    pub fn try_send(&mut self, from: Peer, to: Peer, lane: usize, payload: &[u8]) -> TrySend {
+    pub fn try_send(
+        &mut self,
+        from: Peer,
+        to: Peer,
+        (lane, route): (usize, Route),
+        payload: &[u8],
+    ) -> TrySend {
         assert!(
             payload.len() <= InProc::PACKET_BYTES,
             "a packet holds {} bytes",
@@ -337,8 +352,15 @@ impl NetworkState {
             from,
             bytes: payload.to_vec(),
         };
-        self.lanes.entry((from, to, lane)).or_default().push_back(packet);
-        self.submit(from, to, What::Packet(lane));
+        let way = match route {
+            Route::Fixed(number) => RouteLane::Fixed(number),
+            Route::Random => RouteLane::Alone(self.serial),
+        };
+        self.lanes
+            .entry((from, to, lane, way))
+            .or_default()
+            .push_back(packet);
+        self.submit(from, to, What::Packet(lane, way));
         TrySend::Sent
     }
 
@@ -444,7 +466,7 @@ impl NetworkState {
                 continue;
             }
             match event.what {
-                What::Packet(lane) => {
+                What::Packet(lane, _) => {
                     self.ports[event.to.index()].occupied[lane] -= 1;
                 }
                 What::Transfer(ticket, _) => {
@@ -454,6 +476,7 @@ impl NetworkState {
                 What::Piece { .. } | What::Ring => {}
             }
         }
-        self.lanes.retain(|(from, to, _), _| *from != peer && *to != peer);
+        self.lanes
+            .retain(|(from, to, ..), _| *from != peer && *to != peer);
     }
 }
