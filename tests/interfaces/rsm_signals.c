@@ -32,7 +32,7 @@ static int pending(void *segment) {
 static int readable(struct pollfd of, int timeout) {
     of.revents = 0;
     const int found = poll(&of, 1, timeout);
-    CHECK(found >= 0 && (found == 0 || of.revents & POLLRDNORM));
+    CHECK(found >= 0 && (found == 0 || of.revents & POLLIN));
     return found;
 }
 

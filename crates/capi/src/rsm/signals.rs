@@ -217,7 +217,8 @@ pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_poll
     at_end!(segment, |end| end.hold_poll());
     let filled = libc::pollfd {
         fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
-        events: libc::POLLRDNORM as c_short,
+        // An event descriptor says the first only.
+        events: libc::POLLIN | libc::POLLRDNORM as c_short,
         revents: 0,
     };
     a.pollfd.set(filled);
