@@ -254,6 +254,11 @@ pub trait Remote {
     fn order(&self) -> Result<()> {
         self.fence()
     }
+    /// For a user whose long puts are worth several rails: from now on they, and long gets, are striped over those of `rails` (bit 0 for
+    /// the first) that work, or over any when none of these does. Short puts go as ever. Such puts may cost a copy, and a round trip before
+    /// they begin; [`fence`](Remote::fence) waits for them, and so does [`order`](Remote::order) of this import.
+    /// Where there is one way only this changes nothing.
+    fn stripe(&mut self, _rails: u32) {}
 }
 
 /// Export and import.

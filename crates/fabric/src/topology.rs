@@ -29,6 +29,11 @@ pub trait Topology {
     fn rail_works(&self, peer: Peer, rail: u32) -> bool {
         rail < self.rails(peer)
     }
+    /// How often what was on its way to `peer` was taken from a rail that failed, to go again by another. Whoever compares two values learns
+    /// that the route has changed between.
+    fn reroutes(&self, _peer: Peer) -> u64 {
+        0
+    }
     /// Cores of this host that this process may use, and processes of the job on this host.
     fn cores_and_processes(&self) -> (u32, u32);
 }

@@ -20,6 +20,8 @@ pub trait Far: Clone {
     fn fence(&self) -> Result<()>;
     /// See [`Remote::order`].
     fn order(&self) -> Result<()>;
+    /// See [`Remote::stripe`].
+    fn stripe(&mut self, _rails: u32) {}
 }
 
 /// Whose memory it is.
@@ -124,5 +126,11 @@ impl<F: Far> Remote for Imported<F> {
     #[inline]
     fn order(&self) -> Result<()> {
         self.by(|_| (), F::order)
+    }
+
+    fn stripe(&mut self, rails: u32) {
+        if let Location::Far(far) = &mut self.at {
+            far.stripe(rails);
+        }
     }
 }

@@ -508,6 +508,7 @@ impl<N: NetFabric> Topology for Routed<N> {
         to match self.way(peer) { None => self.near, Some(far) => far } {
             fn rails(&self, peer: Peer) -> u32;
             fn rail_works(&self, peer: Peer, rail: u32) -> bool;
+            fn reroutes(&self, peer: Peer) -> u64;
         }
         to self.near {
             fn cores_and_processes(&self) -> (u32, u32);

@@ -2,6 +2,7 @@
 //!
 //! Cost class: *fast path* in explicit mode where the fabric maps.
 
+use crate::barrier::Mark;
 use crate::cesr;
 use crate::error::{Code, Result, RsmError};
 use crate::import::memory;
@@ -27,10 +28,13 @@ impl<F: Fabric> ImportState<F> {
         if offset > self.len || len > self.len - offset {
             return Err(self.outside(offset, len));
         }
-        if self.mode.get() == Mode::Implicit && self.barriers.get() == 0 {
-            return fail!(
-                BARRIER_UNINITIALIZED: "implicit mode needs a barrier of the segment's: initialise one first"
-            );
+        if self.mode.get() == Mode::Implicit {
+            if self.barriers.get() == 0 {
+                return fail!(
+                    BARRIER_UNINITIALIZED: "implicit mode needs a barrier of the segment's: initialise one first"
+                );
+            }
+            self.reroutes.set(self.inner.fabric.reroutes(self.peer));
         }
         Ok(memory)
     }
@@ -70,7 +74,10 @@ impl<F: Fabric> ImportState<F> {
                 Ok(())
             }
             Mode::Implicit => {
-                let before = self.errors.get() - u64::from(result.is_err());
+                let before = Mark {
+                    errors: self.errors.get() - u64::from(result.is_err()),
+                    reroutes: self.reroutes.get(),
+                };
                 self.complete(before, put, true)
             }
         }

@@ -7,19 +7,36 @@ use crate::error::{Code, Result, RsmError};
 use crate::state::{Import, ImportState, Mode};
 use farpost_fabric::{Fabric, FabricError, Remote};
 
+/// What the errors of a scope are counted from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Failed accesses.
+    pub errors: u64,
+    /// Changes of the route to the owner.
+    pub reroutes: u64,
+}
+
 /// A scope for one import (`rsmapi_barrier_t`). As made by `default`, it is not initialised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Barrier {
     /// Connection it is initialised for; 0: none.
     connection: u32,
-    /// Failed accesses when it was opened.
-    open: Option<u64>,
+    /// How things stood when it was opened.
+    open: Option<Mark>,
 }
 
 impl<F: Fabric> ImportState<F> {
-    /// All accesses so far are complete: errors since `before` of them had failed. `accessed`: there was one besides
+    /// A scope begins.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            errors: self.errors.get(),
+            reroutes: self.inner.fabric.reroutes(self.peer),
+        }
+    }
+
+    /// All accesses so far are complete: or what has happened since `before`. `accessed`: there was one besides
     /// those of explicit mode.
-    pub(crate) fn complete(&self, before: u64, puts: bool, accessed: bool) -> Result<()> {
+    pub(crate) fn complete(&self, before: Mark, puts: bool, accessed: bool) -> Result<()> {
         let gone = self.is_aborted();
         self.inner.progress();
         // What a program stores to its mapping nobody sees: it may have.
@@ -42,10 +59,16 @@ impl<F: Fabric> ImportState<F> {
             }
         }
         self.check_connected()?;
-        let failed = self.errors.get() - before;
+        let failed = self.errors.get() - before.errors;
         if failed > 0 {
             return fail!(
                 BARRIER_FAILURE: "segment {:#x} of node {}: {failed} accesses did not arrive; repeat them",
+                self.id, self.peer.0
+            );
+        }
+        if self.inner.fabric.reroutes(self.peer) != before.reroutes {
+            return fail!(
+                BARRIER_FAILURE: "segment {:#x} of node {}: a rail failed, and what was on its way went by another; repeat the accesses",
                 self.id, self.peer.0
             );
         }
@@ -90,7 +113,7 @@ impl<F: Fabric> Import<F> {
     /// `BARRIER_UNINITIALIZED`, `BAD_BARRIER_PTR`: it is another segment's.
     pub fn open_barrier(&self, barrier: &mut Barrier) -> Result<()> {
         self.check(barrier)?;
-        barrier.open = Some(self.state.errors.get());
+        barrier.open = Some(self.state.mark());
         Ok(())
     }
 

@@ -142,7 +142,11 @@ impl<F: Fabric> Inner<F> {
         let memory = match permission {
             None => None,
             Some(permission) => match self.fabric.import(peer, segment_id(slot), entry.len, permission) {
-                Ok(memory) => Some(memory),
+                Ok(mut memory) => {
+                    // Section 2.3: what goes to one segment is striped over all links.
+                    memory.stripe(u32::MAX);
+                    Some(memory)
+                }
                 // Withdrawn or offered anew just now: the directory will say so.
                 Err(FabricError::NotPublished { .. }) => return Err(Attempt::Again),
                 Err(error) => return Err(failed("connecting to a segment")(error)),
@@ -167,6 +171,7 @@ impl<F: Fabric> Inner<F> {
             mode: Cell::new(Mode::Implicit),
             barriers: Cell::new(0),
             errors: Cell::new(0),
+            reroutes: Cell::new(self.fabric.reroutes(peer)),
             open: Cell::new(false),
             aborted: RefCell::default(),
             connected: Cell::new(true),
@@ -209,6 +214,7 @@ impl<F: Fabric> ImportState<F> {
         *self.aborted.borrow_mut() = Some(why.into());
         // Whatever was under way is part of this error.
         self.open.set(false);
+        self.signals.end();
         self.record(Cause::TranslationViolation, why);
     }
 

@@ -50,7 +50,7 @@ pub use names::{
     AccessEntry, Controller, FIRST_ASSIGNED, Identity, LAST_RESERVED, NodeId, Perm, SegId, segmentid_range,
 };
 pub use signal::Accumulate;
-pub use state::{Export, Import, Memory, Mode, Rsm};
+pub use state::{Export, Import, Memory, Mode, Rsm, Watcher};
 pub use transfer::{Local, SG_MAX, Transfer, Vectored};
 
 farpost_tunables::tunables! {

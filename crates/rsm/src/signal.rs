@@ -10,7 +10,7 @@
 use crate::cesr::Cause;
 use crate::error::{Code, Result, RsmError};
 use crate::names::Perm;
-use crate::state::{CONNECTIONS_MAX, Export, ExportState, Import, ImportState, Importer, Inner};
+use crate::state::{CONNECTIONS_MAX, Export, ExportState, Import, ImportState, Importer, Inner, Watcher};
 use crate::wire::{Packet, PacketKind};
 use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
@@ -323,6 +323,12 @@ impl<F: Fabric> Export<F> {
         inner.wait(timeout, || self.state.signals.take().then_some(()))
     }
 
+    /// Have `watcher` told whether a wait for signals would end at once, now and each time that changes, as far as progress has
+    /// taken it in. None: nobody any more.
+    pub fn watch(&self, watcher: Option<Watcher>) {
+        self.state.signals.watch(watcher);
+    }
+
     /// Hold the segment for somebody who polls: it cannot be destroyed until as many [`release`](Self::release_poll)s.
     pub fn hold_poll(&self) {
         self.state.signals.hold();
@@ -403,6 +409,11 @@ impl<F: Fabric> Import<F> {
             None
         });
         taken?
+    }
+
+    /// As [`Export::watch`]; the end of the segment is something to look at, too.
+    pub fn watch(&self, watcher: Option<Watcher>) {
+        self.state.signals.watch(watcher);
     }
 
     /// As [`Export::hold_poll`].

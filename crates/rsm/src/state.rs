@@ -213,20 +213,48 @@ pub enum Mode {
 pub(crate) struct Signals {
     pending: Cell<u32>,
     pollers: Cell<u32>,
+    /// No more can come: whoever waits is to look.
+    over: Cell<bool>,
+    /// Told whether there is something to look at, each time that changes.
+    watcher: RefCell<Option<Watcher>>,
 }
 
+/// Is told whether a wait for a segment's signals would end at once.
+pub type Watcher = Box<dyn Fn(bool)>;
+
 impl Signals {
+    /// From now on `watcher` is told, beginning with how it is now.
+    pub(crate) fn watch(&self, watcher: Option<Watcher>) {
+        *self.watcher.borrow_mut() = watcher;
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(watcher) = &*self.watcher.borrow() {
+            watcher(self.pending.get() > 0 || self.over.get());
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.set(true);
+        self.tell();
+    }
+
     pub(crate) fn add(&self, packet: &Packet) {
         if packet.single && self.pending.get() > 0 {
             return;
         }
         let count = if packet.single { 1 } else { packet.count };
         self.pending.set(self.pending.get().saturating_add(count));
+        self.tell();
     }
 
     pub(crate) fn take(&self) -> bool {
         let pending = self.pending.get();
         self.pending.set(pending.saturating_sub(1));
+        if pending == 1 {
+            self.tell();
+        }
         pending > 0
     }
 
@@ -329,6 +357,8 @@ pub(crate) struct ImportState<F: Fabric> {
     pub(crate) barriers: Cell<u32>,
     /// Accesses that failed after their call had returned, or that nobody was told of.
     pub(crate) errors: Cell<u64>,
+    /// Changes of the route to the owner before the access under way, in implicit mode.
+    pub(crate) reroutes: Cell<u64>,
     /// Accesses in explicit mode that no barrier has answered for yet.
     pub(crate) open: Cell<bool>,
     /// The exporter is known to have withdrawn the segment, or to be gone: which of the two.

@@ -127,7 +127,7 @@ impl TcpState {
             }
             ControlCode::Refused => self.segments.refused(peer, header.object, words[0])?,
             ControlCode::Forgotten => self.segments.forgotten(peer, header.object),
-            ControlCode::PutAsk => self.put_asked(peer, &words),
+            ControlCode::PutAsk => self.put_asked(peer, &words)?,
             ControlCode::ZcopyGrant => self.zcopy_granted(peer, words[0])?,
             ControlCode::PutDone => self.put_done(peer, words[0], words[1] == 0),
         }

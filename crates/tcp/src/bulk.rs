@@ -3,19 +3,18 @@
 //! All transfers are gets: a put asks the peer to get. They go from the one memory to the
 //! sockets and from the sockets into the other.
 
+use super::close_reason::CloseReason;
 use super::control::{ControlCode, WORDS_MAX};
 use super::peer::{Deferred, Wanted};
+use super::segments::{SEGMENT_KEY, rails_of_key};
 use super::state::TcpState;
 use super::transfers::{ExposedMemory, OwnTransfer, TransferError, TransferPurpose, TransferStatus};
 use super::{Core, Tcp};
-use crate::link::{GetRequest, OFFSET_LIMIT, Refusal};
+use crate::link::{ALL_RAILS, GetRequest, OFFSET_LIMIT, Refusal};
 use farpost_fabric::{
     BulkTransfer, Completion, Counter, Descriptor, Direction, FabricError, Fault, Peer, Permission, Result,
     Ticket,
 };
-
-/// Keys with this bit are segments, by their handle.
-const SEGMENT: u64 = 1 << 63;
 
 impl TcpState {
     /// Why `peer` cannot be reached.
@@ -34,8 +33,10 @@ impl TcpState {
     /// A peer wants bytes of what I exposed, or of a segment.
     pub fn bulk_request(&mut self, peer: Peer, ticket: u32, request: &GetRequest) {
         let GetRequest { key, offset, len } = *request;
-        let found = if key & SEGMENT != 0 {
+        let rails;
+        let found = if key & SEGMENT_KEY != 0 {
             let (handle, len) = (key as u32, usize::try_from(len).unwrap_or(usize::MAX));
+            rails = rails_of_key(key);
             match self.segments.reach(peer, handle, offset, len, Permission::Read) {
                 Ok(Some((memory, offset))) => Ok(memory.bytes(offset, len).as_ptr().expose_provenance()),
                 // Withdrawn: the peer may not know yet.
@@ -44,6 +45,7 @@ impl TcpState {
             }
         } else {
             let found = self.transfers.exposed(peer, key, offset, len, false);
+            rails = self.transfers.rails_of(key);
             found.map_err(|refusal| (refusal, true))
         };
         if let Err((_, true)) = found {
@@ -54,17 +56,34 @@ impl TcpState {
         };
         match found {
             // The memory is not read after `Link::withdraw`.
-            Ok(address) => remote.link.serve(ticket, key, address, len),
+            Ok(address) => remote
+                .link
+                .serve_over(ticket, served_key(key), address, len, rails),
             Err((refusal, _)) => remote.link.refuse(ticket, refusal),
         }
         self.diagnostics.count(peer, Counter::BulkBytes, len);
         self.schedule_send(peer);
     }
 
-    /// A peer wants to put into what I exposed: get it.
-    pub fn put_asked(&mut self, peer: Peer, words: &[u64; WORDS_MAX]) {
+    /// A peer wants to put into what I exposed, or into a segment: get it.
+    pub fn put_asked(&mut self, peer: Peer, words: &[u64; WORDS_MAX]) -> Result<(), CloseReason> {
         let [token, key, offset, len, from] = *words;
         let sane = len > 0 && len <= OFFSET_LIMIT;
+        if key & SEGMENT_KEY != 0 && sane {
+            let (handle, bytes) = (key as u32, usize::try_from(len).unwrap_or(usize::MAX));
+            let reached = (self.segments).reach(peer, handle, offset, bytes, Permission::ReadWrite)?;
+            let address = reached.map(|(memory, at)| memory.bytes(at, bytes).as_ptr().expose_provenance());
+            match address {
+                Some(address) => {
+                    let key = SEGMENT_KEY | u64::from(handle);
+                    let purpose = TransferPurpose::Serve { token, key };
+                    self.get(peer, purpose, Wanted::new(from, 0, address, len));
+                }
+                // Withdrawn: the peer may not know yet.
+                None => self.control(peer, ControlCode::PutDone, 0, &[token, 1]),
+            }
+            return Ok(());
+        }
         match self.transfers.exposed(peer, key, offset, len, true) {
             Ok(address) if sane => {
                 let purpose = TransferPurpose::Serve { token, key };
@@ -75,14 +94,22 @@ impl TcpState {
                 self.control(peer, ControlCode::PutDone, 0, &[token, 1]);
             }
         }
+        Ok(())
     }
 
     /// The peer says that a put of mine is over.
     pub fn put_done(&mut self, peer: Peer, token: u64, fine: bool) {
-        if let Some(ours) = self.transfers.ours.get_mut(&token)
-            && ours.peer == peer
-            && matches!(ours.purpose, TransferPurpose::Put(_))
-        {
+        let Some(ours) = self
+            .transfers
+            .ours
+            .get_mut(&token)
+            .filter(|ours| ours.peer == peer)
+        else {
+            return;
+        };
+        if matches!(ours.purpose, TransferPurpose::Striped { .. }) {
+            self.striped_done(peer, token, fine);
+        } else if matches!(ours.purpose, TransferPurpose::Put(_)) {
             ours.status = if fine {
                 TransferStatus::Done
             } else {
@@ -141,11 +168,13 @@ impl TcpState {
         }
     }
 
-    /// As [`stop_serving`](Self::stop_serving), a segment, to everybody.
+    /// As [`stop_serving`](Self::stop_serving), a segment, to everybody; and what is got into it is not written any more.
     pub fn stop_serving_segment(&mut self, handle: u32) {
+        let key = SEGMENT_KEY | u64::from(handle);
         for peer in (0..self.size).map(Peer) {
-            self.stop_serving(peer, SEGMENT | u64::from(handle));
+            self.stop_serving(peer, key);
         }
+        self.refuse_puts(None, key);
     }
 
     fn withdraw(&mut self, key: u64) {
@@ -157,34 +186,47 @@ impl TcpState {
         if !exposed.writable {
             return;
         }
+        self.refuse_puts(Some(peer), key);
+    }
+
+    /// Puts of that peer's (of all) into what has that key are over: they are refused.
+    fn refuse_puts(&mut self, of: Option<Peer>, key: u64) {
         let mut refused = Vec::new();
         self.transfers.ours.retain(|token, ours| match ours.purpose {
             TransferPurpose::Serve {
                 token: theirs,
                 key: into,
-            } if ours.peer == peer && into == key => {
-                refused.push((*token, theirs));
+            } if of.is_none_or(|peer| peer == ours.peer) && into == key => {
+                refused.push((ours.peer, *token, theirs));
                 false
             }
             _ => true,
         });
-        for (token, theirs) in refused {
+        for (peer, token, theirs) in refused {
             self.give_up(peer, token);
             self.control(peer, ControlCode::PutDone, 0, &[theirs, 1]);
         }
     }
 }
 
+/// The key under which a segment or what was exposed is served.
+fn served_key(key: u64) -> u64 {
+    match key & SEGMENT_KEY {
+        0 => key,
+        _ => SEGMENT_KEY | u64::from(key as u32),
+    }
+}
+
 impl Core {
     /// Read from a peer's segment.
-    pub fn get(&self, peer: Peer, handle: u32, offset: usize, to: &mut [u8]) -> Result<()> {
+    pub fn get(&self, (peer, rails): (Peer, u32), handle: u32, offset: usize, to: &mut [u8]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
         let token = {
             let mut state = self.state.borrow_mut();
             state.peer_state(peer)?;
-            let key = SEGMENT | u64::from(handle);
+            let key = SEGMENT_KEY | u64::from(rails) << 32 | u64::from(handle);
             let address = to.as_mut_ptr().expose_provenance();
             let wanted = Wanted::new(key, offset as u64, address, to.len() as u64);
             state.get(peer, TransferPurpose::Get, wanted)
@@ -214,6 +256,7 @@ impl BulkTransfer for Tcp {
             address,
             len,
             writable,
+            rails: ALL_RAILS,
         }))
     }
 
@@ -257,6 +300,7 @@ impl BulkTransfer for Tcp {
                     address: d.local,
                     len: d.len,
                     writable: false,
+                    rails: ALL_RAILS,
                 });
                 let token = state.transfers.begin(d.peer, TransferPurpose::Put(key), remote);
                 state.control(d.peer, ControlCode::PutAsk, 0, &[token, d.key, remote, len, key]);

@@ -326,7 +326,7 @@ impl TcpState {
         self.rail_is_down(peer, rail, now);
         let gone = self.peers.get(peer);
         if gone.is_some_and(|remote| remote.status == PeerStatus::Left && !remote.is_connected()) {
-            self.transfers.peer_gone(peer);
+            self.peer_gone(peer);
         }
         self.arrivals += 1;
     }

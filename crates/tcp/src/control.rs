@@ -18,7 +18,7 @@ pub enum ControlCode {
     Forget = 6,
     /// The answer to that.
     Forgotten = 7,
-    /// Fetch what is to be put into what was exposed: token, key there, offset, bytes, key here.
+    /// Fetch what is to be put into what was exposed, or into a segment: token, key there, offset, bytes, key here.
     PutAsk = 8,
     /// The transfer of that token is over; word 1 is 1 if it was refused.
     PutDone = 9,

@@ -38,6 +38,7 @@ mod segments;
 mod send;
 mod socket;
 mod state;
+mod striped;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -485,6 +486,12 @@ impl Topology for Tcp {
                 rail < self.rails(peer)
             }
         }
+    }
+
+    fn reroutes(&self, peer: Peer) -> u64 {
+        let state = self.core.state.borrow();
+        let remote = state.peers.get(peer);
+        remote.map_or(0, |remote| remote.link.counters().reroutes)
     }
 
     fn cores_and_processes(&self) -> (u32, u32) {

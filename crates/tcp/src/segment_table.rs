@@ -35,6 +35,8 @@ pub struct SegmentQuery {
 #[derive(Clone, Copy, Default)]
 pub struct RefusedPuts {
     puts: u64,
+    /// Striped ones, which are not among them: each was told by itself.
+    striped: u64,
     reported: u64,
 }
 
@@ -204,11 +206,20 @@ impl SegmentTable {
         Ok(())
     }
 
+    /// `peer` has refused a striped put to a segment of its.
+    pub fn count_refused(&mut self, peer: Peer, handle: u32) {
+        let of_peer = self.refused.entry(peer).or_default();
+        of_peer.entry(handle).or_default().striped += 1;
+    }
+
     /// The puts to a segment that were refused since the last call.
     pub fn refused_since(&mut self, peer: Peer, handle: u32) -> u64 {
         let of_peer = self.refused.get_mut(&peer);
         match of_peer.and_then(|of_peer| of_peer.get_mut(&handle)) {
-            Some(refused) => refused.puts - std::mem::replace(&mut refused.reported, refused.puts),
+            Some(refused) => {
+                let all = refused.puts + refused.striped;
+                all - std::mem::replace(&mut refused.reported, all)
+            }
             None => 0,
         }
     }

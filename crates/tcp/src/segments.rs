@@ -8,7 +8,7 @@ use super::peer::PeerState;
 use super::segment_table::{ABSENT, DENIED, OwnSegment, PeerSegment, SegmentQuery};
 use super::state::TcpState;
 use super::{Core, Tcp};
-use crate::link::OFFSET_LIMIT;
+use crate::link::{ALL_RAILS, OFFSET_LIMIT};
 use farpost_fabric::{
     Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, Result, SegmentId,
 };
@@ -16,6 +16,18 @@ use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+/// Keys with this bit are segments, by their handle. Of those that are sent in a request for bytes, the bits between say by which rails
+/// they shall come; none: by any.
+pub const SEGMENT_KEY: u64 = 1 << 63;
+
+/// The rails that a key of a segment names.
+pub fn rails_of_key(key: u64) -> u32 {
+    match (key >> 32) as u32 & !(1 << 31) {
+        0 => ALL_RAILS,
+        some => some,
+    }
+}
 
 /// Segments are whole pages.
 const PAGE: usize = 4096;
@@ -121,6 +133,8 @@ pub struct FarSegment {
     core: Rc<Core>,
     peer: Peer,
     handle: u32,
+    /// The rails that long puts and gets are striped over, a bit each; 0: puts are not striped, and gets are over all.
+    rails: u32,
 }
 
 /// A segment that was imported.
@@ -128,6 +142,9 @@ pub type Imported = farpost_net::Imported<FarSegment>;
 
 impl Far for FarSegment {
     fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
+        if self.rails != 0 {
+            return (self.core).put_over((self.peer, self.rails), self.handle, offset, from);
+        }
         self.core
             .state
             .borrow_mut()
@@ -158,7 +175,10 @@ impl Far for FarSegment {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        self.core.get(self.peer, self.handle, offset, to)
+        if self.rails != 0 {
+            self.core.order_striped(self.peer)?;
+        }
+        self.core.get((self.peer, self.rails), self.handle, offset, to)
     }
 
     fn fence(&self) -> Result<()> {
@@ -167,8 +187,15 @@ impl Far for FarSegment {
 
     #[inline]
     fn order(&self) -> Result<()> {
-        // One stream per peer, which keeps its order.
-        Ok(())
+        // One stream per peer, which keeps its order, but for what is striped.
+        match self.rails {
+            0 => Ok(()),
+            _ => self.core.order_striped(self.peer),
+        }
+    }
+
+    fn stripe(&mut self, rails: u32) {
+        self.rails = rails;
     }
 }
 
@@ -176,6 +203,7 @@ impl Core {
     /// Everything put to `peer` has arrived, or what became of what was put to the segment of that handle.
     fn fence(&self, peer: Peer, handle: u32) -> Result<()> {
         let mut wanted = None;
+        let until = self.state.borrow().transfers.next_token;
         self.wait(|state| {
             let remote = state.peer_state(peer)?;
             if remote.unfenced {
@@ -187,7 +215,7 @@ impl Core {
             }
             let remote = state.peer_state(peer)?;
             let wanted = *wanted.get_or_insert(remote.fences);
-            if remote.fenced < wanted {
+            if remote.fenced < wanted || !state.has_striped(peer, until) {
                 return Ok(None);
             }
             let news = state.segments.refused_since(peer, handle);
@@ -278,7 +306,13 @@ impl RemoteMemory for Tcp {
         };
         let grant = Grant::new((peer, id), theirs.len as usize, Some(theirs.permission), wanted)?;
         let (core, handle) = (Rc::clone(&self.core), theirs.handle);
-        Ok(Imported::far(FarSegment { core, peer, handle }, grant))
+        let segment = FarSegment {
+            core,
+            peer,
+            handle,
+            rails: 0,
+        };
+        Ok(Imported::far(segment, grant))
     }
 
     fn allocate(&self, len: usize) -> Result<Mapping> {

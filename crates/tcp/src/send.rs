@@ -6,7 +6,7 @@ use super::connections::Connection;
 use super::peer::Deferred;
 use super::socket;
 use super::state::TcpState;
-use crate::link::{Link, PIECES_MAX, Piece, PushError};
+use crate::link::{Link, ORDERED_MAX, PIECES_MAX, Piece, PushError};
 use farpost_fabric::{Counter, Line, Peer, Result};
 use farpost_net::poll;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,6 +17,10 @@ const SEALED_AT_ONCE: usize = 256 << 10;
 impl TcpState {
     /// Put bytes, held back to be sent together with what follows if they are few.
     pub fn put(&mut self, peer: Peer, handle: u32, offset: usize, from: &[u8]) -> Result<()> {
+        let most = (self.settings.link.log as usize / 4).max(ORDERED_MAX);
+        if from.len() > most {
+            return self.put_in_parts(peer, handle, offset, from.chunks(most));
+        }
         let many = from.len() >= self.settings.tcp.direct as usize;
         let at = offset as u64;
         let later = || Deferred::Put(handle, at, from.to_vec());
@@ -28,6 +32,22 @@ impl TcpState {
             self.pump(peer, now);
         } else {
             self.schedule_send(peer);
+        }
+        Ok(())
+    }
+
+    /// A put that is longer than what a link ever has room for at once.
+    #[cold]
+    fn put_in_parts(
+        &mut self,
+        peer: Peer,
+        handle: u32,
+        mut offset: usize,
+        parts: std::slice::Chunks<'_, u8>,
+    ) -> Result<()> {
+        for part in parts {
+            self.put(peer, handle, offset, part)?;
+            offset += part.len();
         }
         Ok(())
     }

@@ -232,7 +232,7 @@ impl TcpState {
                 self.conns.close(trying);
             }
         }
-        self.transfers.peer_gone(peer);
+        self.peer_gone(peer);
         self.arrivals += 1;
         if before == PeerStatus::Active && !self.closing {
             let error = FabricError::dead(peer, why);
@@ -488,6 +488,10 @@ impl TcpState {
             return;
         }
         let started = Instant::now();
+        // Peers get what is striped themselves, and ask nothing after a bye.
+        while self.owes_striped() && started.elapsed() < patience {
+            self.turn(1_000_000);
+        }
         for peer in (0..self.size).map(Peer) {
             if let Some(remote) = self.peers.at(peer)
                 && (remote.is_connected() || remote.is_active() && remote.has_user_traffic)

@@ -561,6 +561,147 @@ fn bulk_data_survives_cuts() {
     }
 }
 
+#[test]
+fn a_put_longer_than_what_a_link_keeps_arrives() {
+    let mut harness = TcpThreads::default();
+    harness.settings.link.log = 256 << 10;
+    let job = Job::new(&harness, 2);
+    let mine = job.ends[1].export(SegmentId(1), 4 << 20, EVERYONE).unwrap();
+    let theirs = job.import(0, 1, 1);
+    let bytes: Vec<u8> = (0..4 << 20).map(|i| (i * 7 % 253) as u8).collect();
+    theirs.put(0, &bytes).unwrap();
+    job.until("the put", || mine.load((4 << 20) - 8) != 0);
+    let mut got = vec![0; bytes.len()];
+    mine.read(0, &mut got);
+    assert!(got == bytes);
+}
+
+/// Bytes that each of the two rails from process 0 to process 1 has carried.
+fn carried(job: &Job) -> [u64; 2] {
+    [0, 1].map(|rail| job.ends[0].carried(Peer(1), rail))
+}
+
+/// A job over two rails that both work, and a segment of process 1's as process 0 sees it.
+fn over_two_rails(len: usize) -> (Job, farpost_mapped::Mapping, <Tcp as RemoteMemory>::Import) {
+    let harness = TcpThreads {
+        rails: 2,
+        ..TcpThreads::default()
+    };
+    let job = Job::new(&harness, 2);
+    let mine = job.ends[1].export(SegmentId(1), len, EVERYONE).unwrap();
+    let theirs = job.import(0, 1, 1);
+    job.until("both rails", || {
+        (0..2).all(|rail| job.ends[0].rail_works(Peer(1), rail))
+            && job.ends[0]
+                .core
+                .state
+                .borrow()
+                .peers
+                .get(Peer(1))
+                .unwrap()
+                .link
+                .was_up()
+    });
+    (job, mine, theirs)
+}
+
+#[test]
+fn long_puts_go_over_every_rail_and_over_those_that_are_named() {
+    const LEN: usize = 16 << 20;
+    let (job, mine, mut theirs) = over_two_rails(LEN);
+    let all_there = |job: &Job| {
+        let state = job.ends[0].core.state.borrow();
+        state.has_striped(Peer(1), u64::MAX)
+    };
+    for (rails, least) in [(u32::MAX, [0.1, 0.1]), (1, [0.9, 0.0]), (2, [0.0, 0.9])] {
+        let mut theirs = theirs.clone();
+        theirs.stripe(rails);
+        let before = carried(&job);
+        let bytes: Vec<u8> = (0..LEN)
+            .map(|i| (i as u64 * u64::from(rails) % 251) as u8)
+            .collect();
+        for (number, part) in bytes.chunks(256 << 10).enumerate() {
+            theirs.put(number * (256 << 10), part).unwrap();
+        }
+        job.until("the puts", || all_there(&job) && mine.load(LEN - 8) != 0);
+        let mut got = vec![0; LEN];
+        mine.read(0, &mut got);
+        assert!(got == bytes, "rails {rails:b}");
+        let after = carried(&job);
+        let shares = [0, 1].map(|rail| (after[rail] - before[rail]) as f64 / LEN as f64);
+        assert!(
+            (0..2).all(|rail| shares[rail] >= least[rail]),
+            "rails {rails:b}: {shares:?}"
+        );
+        mine.write(0, &vec![0; LEN]);
+    }
+    // Where the named one does not work, by the other.
+    job.ends[0].sever(Peer(1), Some(1));
+    job.until("a rail less", || !job.ends[0].rail_works(Peer(1), 1));
+    theirs.stripe(2);
+    theirs.put(0, &vec![3; LEN]).unwrap();
+    job.until("the put", || mine.load(LEN - 8) != 0);
+    // Nothing is kept of any of them.
+    job.until("an end", || all_there(&job));
+    let state = job.ends[0].core.state.borrow();
+    assert_eq!(
+        (state.transfers.striped_bytes, state.transfers.ours.len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn long_puts_survive_cuts_which_count_as_changes_of_route() {
+    const LEN: usize = 16 << 20;
+    let (job, mine, mut theirs) = over_two_rails(LEN);
+    theirs.stripe(u32::MAX);
+    let bytes: Vec<u8> = (0..LEN).map(|i| (i * 7 % 253) as u8).collect();
+    for (number, part) in bytes.chunks(64 << 10).enumerate() {
+        theirs.put(number * (64 << 10), part).unwrap();
+    }
+    assert_eq!(job.ends[0].reroutes(Peer(1)), 0);
+    let mut cuts = 0;
+    job.until("the puts", || {
+        if cuts < 2 && carried(&job).iter().sum::<u64>() > (cuts as u64 + 1) * LEN as u64 / 4 {
+            job.ends[cuts].sever(Peer(1 - cuts as u32), Some(cuts));
+            cuts += 1;
+        }
+        job.ends[0].core.state.borrow().has_striped(Peer(1), u64::MAX)
+    });
+    let mut got = vec![0; LEN];
+    mine.read(0, &mut got);
+    assert!(got == bytes);
+    assert!(job.ends[0].reroutes(Peer(1)) > 0);
+    assert_eq!(job.ends[0].take_faults(), (vec![], 0));
+}
+
+#[test]
+fn who_ends_first_sees_to_it_that_long_puts_arrive() {
+    const LEN: usize = 4 << 20;
+    let harness = TcpThreads {
+        rails: 2,
+        ..TcpThreads::default()
+    };
+    harness.run(2, async |end| {
+        if end.me() == 1 {
+            let mine = end.fabric.export(SegmentId(1), LEN, EVERYONE).unwrap();
+            end.until("the put", || mine.load(LEN - 8) != 0).await;
+            let mut got = vec![0; LEN];
+            mine.read(0, &mut got);
+            assert!(got == vec![5; LEN]);
+            return;
+        }
+        let mut theirs = end.import(Peer(1), SegmentId(1), LEN).await;
+        end.until("both rails", || {
+            (0..2).all(|rail| end.fabric.rail_works(Peer(1), rail))
+        })
+        .await;
+        theirs.stripe(u32::MAX);
+        theirs.put(0, &vec![5; LEN]).unwrap();
+        end.fabric.close(PATIENCE);
+    });
+}
+
 fn get(end: &Tcp, peer: Peer, key: u64, to: &mut [u8]) -> Ticket {
     let descriptor = Descriptor {
         peer,

@@ -2,13 +2,15 @@
 
 use crate::link::Refusal;
 use farpost_fabric::Peer;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub struct ExposedMemory {
     pub peer: Peer,
     pub address: usize,
     pub len: usize,
     pub writable: bool,
+    /// The rails by which it goes out, a bit each.
+    pub rails: u32,
 }
 
 /// Why a transfer of mine ended early.
@@ -32,6 +34,8 @@ pub enum TransferPurpose {
     Get,
     /// A put of the user's: the peer gets from what is exposed under this key.
     Put(u64),
+    /// A put to a segment, of which [`Transfers::striped`] has a copy: the peer gets it over all rails.
+    Striped { key: u64, handle: u32 },
     /// A put of the peer's, of that token, into what is exposed under this key.
     Serve { token: u64, key: u64 },
 }
@@ -50,7 +54,11 @@ pub struct Transfers {
     exposed: Vec<(u32, Option<ExposedMemory>)>,
     free: Vec<u32>,
     pub ours: HashMap<u64, OwnTransfer>,
-    next_token: u64,
+    /// What is put over several rails, by peer and token, until the peer has it.
+    pub striped: BTreeMap<(Peer, u64), Box<[u8]>>,
+    /// Bytes of it.
+    pub striped_bytes: usize,
+    pub next_token: u64,
 }
 
 impl Transfers {
@@ -64,6 +72,11 @@ impl Transfers {
         };
         self.ours.insert(self.next_token, ours);
         self.next_token
+    }
+
+    /// What the transfer of that token is for.
+    pub fn purpose(&self, token: u64) -> Option<TransferPurpose> {
+        self.ours.get(&token).map(|ours| ours.purpose)
     }
 
     /// Whether a transfer of mine is over; then it is forgotten.
@@ -106,6 +119,13 @@ impl Transfers {
         Some(exposed)
     }
 
+    /// The rails by which what is exposed under `key` goes out.
+    pub fn rails_of(&self, key: u64) -> u32 {
+        let slot = self.exposed.get((key & 0xffff_ffff) as usize);
+        let exposed = slot.and_then(|slot| slot.1.as_ref());
+        exposed.map_or(crate::link::ALL_RAILS, |exposed| exposed.rails)
+    }
+
     /// The memory that `peer` may use under `key`.
     pub fn exposed(
         &self,
@@ -134,7 +154,11 @@ impl Transfers {
         self.ours.retain(|_, ours| {
             if ours.peer == peer && matches!(ours.status, TransferStatus::Pending) {
                 ours.status = TransferStatus::Failed(TransferError::Gone);
-                return !matches!(ours.purpose, TransferPurpose::Serve { .. });
+                // Nobody asks for these.
+                return !matches!(
+                    ours.purpose,
+                    TransferPurpose::Serve { .. } | TransferPurpose::Striped { .. }
+                );
             }
             true
         });

@@ -1,6 +1,6 @@
 //! Every conformance case on the TCP fabric, over loopback.
 
-use farpost_fabric::conformance::run_all;
+use farpost_fabric::conformance::{Outcome, run_all, striped};
 use farpost_tcp::conformance::TcpThreads;
 use farpost_tcp::{TcpSettings, TcpTunables};
 
@@ -33,6 +33,8 @@ fn over_two_rails() {
         rails: 2,
         ..TcpThreads::default()
     };
+    assert_eq!(striped::puts_and_gets(&harness), Outcome::Held);
+    assert_eq!(striped::withdrawn_meanwhile(&harness), Outcome::Held);
     run_all(&harness, &["memory::mapped", "memory::common"]);
 }
 

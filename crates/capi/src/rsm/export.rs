@@ -83,8 +83,9 @@ impl Library {
     }
 }
 
-/// Importers on other hosts are served while this process computes, as long as there may be any.
-fn serve_importers(cx: &'static Cx, library: &Library) {
+/// Importers on other hosts are served while this process computes, as long as there may be any; and signals are taken in while it sleeps on
+/// a descriptor of a segment.
+pub(super) fn serve_meanwhile(cx: &'static Cx, library: &Library) {
     let Some(node) = cx.node.get().filter(|node| node.settings.progress.rsm != 0) else {
         return;
     };
@@ -94,9 +95,10 @@ fn serve_importers(cx: &'static Cx, library: &Library) {
         let reached = |peer: u32| !fabric.maps(Peer(peer)) && library.rsm.reaches(export.controller(), peer);
         export.id().is_some() && (0..fabric.size()).any(reached)
     };
-    if !library.exports.borrow().iter().any(far) {
+    let polled = library.polls();
+    if !polled && !library.exports.borrow().iter().any(far) {
         progress::stop(cx, Reason::Rsm);
-    } else if let Err(why) = progress::start(cx, Reason::Rsm, false, serve) {
+    } else if let Err(why) = progress::start(cx, Reason::Rsm, polled, serve) {
         process::say(&why);
     }
 }
@@ -171,7 +173,7 @@ pub(crate) unsafe fn rsm_memseg_export_destroy(
     let (library, exported) = exported(cx, a.memseg)?;
     exported.export.destroy()?;
     library.exports.borrow_mut().remove(a.memseg);
-    serve_importers(cx, library);
+    serve_meanwhile(cx, library);
     // SAFETY: the interface's contract: the range stays mapped until the segment is destroyed.
     unsafe { library.give_back(&exported.export.memory()) }
 }
@@ -207,7 +209,7 @@ pub(crate) unsafe fn rsm_memseg_export_publish(
     // SAFETY: the interface's contract.
     let entries = unsafe { entries(a.access_list, a.access_list_length)? };
     let id = exported.export.publish(wanted, &entries)?;
-    serve_importers(cx, library);
+    serve_meanwhile(cx, library);
     a.segment_id.set(id);
     Ok(())
 }
@@ -218,7 +220,7 @@ pub(crate) fn rsm_memseg_export_unpublish(
 ) -> Result<()> {
     let (library, exported) = exported(cx, a.memseg)?;
     let done = exported.export.unpublish();
-    serve_importers(cx, library);
+    serve_meanwhile(cx, library);
     done
 }
 

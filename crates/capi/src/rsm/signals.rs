@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use farpost_rsm::{Accumulate, Code, fail};
 
+use super::export::serve_meanwhile;
 use super::library::{Exported, Imported, Library, Polled, Result, bad_segment, opened, there};
 use crate::cx::Cx;
 use crate::interfaces::rsm::RSM_SIGPOST_NO_ACCUMULATE;
@@ -83,6 +84,13 @@ pub(crate) fn rsm_intr_signal_wait(cx: &'static Cx, a: arg::rsm_intr_signal_wait
 }
 
 impl Library {
+    /// Whether a descriptor stands for some segment.
+    pub(super) fn polls(&self) -> bool {
+        let held = |polled: &Polled| polled.uses.get() > 0;
+        self.exports.borrow().iter().any(|e| held(&e.polled))
+            || self.imports.borrow().iter().any(|i| held(&i.polled))
+    }
+
     /// The segment that a descriptor stands for.
     fn of_descriptor(&self, fd: c_int) -> Option<Segment> {
         let has = |polled: &Polled| {
@@ -182,21 +190,41 @@ fn descriptor() -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Make a descriptor readable, or not any more.
+fn signal_descriptor(fd: c_int, ready: bool) {
+    let mut count = 1_u64;
+    // SAFETY: eight bytes to be read or written; the descriptor is open as long as anybody calls this, and does not block.
+    unsafe {
+        match ready {
+            true => libc::write(fd, (&raw const count).cast(), 8),
+            false => libc::read(fd, (&raw mut count).cast(), 8),
+        }
+    };
+}
+
 pub(crate) fn rsm_memseg_get_pollfd(cx: &'static Cx, a: arg::rsm_memseg_get_pollfd) -> Result<()> {
     let segment = segment(cx, a.memseg)?;
     there(a.pollfd, Code::BAD_ADDR, "pollfd")?;
     let polled = segment.polled();
     if polled.fd.borrow().is_none() {
-        *polled.fd.borrow_mut() = Some(descriptor()?);
+        let made = descriptor()?;
+        let fd = made.as_raw_fd();
+        *polled.fd.borrow_mut() = Some(made);
+        at_end!(segment, |end| end
+            .watch(Some(Box::new(move |ready| signal_descriptor(fd, ready)))));
     }
     polled.uses.set(polled.uses.get() + 1);
     at_end!(segment, |end| end.hold_poll());
     let filled = libc::pollfd {
         fd: polled.fd.borrow().as_ref().map_or(-1, AsRawFd::as_raw_fd),
-        events: libc::POLLRDNORM as c_short,
+        // An event descriptor says the first only.
+        events: libc::POLLIN | libc::POLLRDNORM as c_short,
         revents: 0,
     };
     a.pollfd.set(filled);
+    if let Some(library) = opened(cx) {
+        serve_meanwhile(cx, library);
+    }
     Ok(())
 }
 
@@ -207,7 +235,11 @@ pub(crate) fn rsm_memseg_release_pollfd(cx: &'static Cx, a: arg::rsm_memseg_rele
     if held {
         polled.uses.set(polled.uses.get() - 1);
         if polled.uses.get() == 0 {
+            at_end!(segment, |end| end.watch(None));
             polled.fd.borrow_mut().take();
+            if let Some(library) = opened(cx) {
+                serve_meanwhile(cx, library);
+            }
         }
     }
     Ok(())

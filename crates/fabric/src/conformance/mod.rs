@@ -20,6 +20,7 @@ mod memory;
 mod packets;
 mod processes;
 mod status;
+pub mod striped;
 mod zcopy;
 
 pub use children::{child, kill, reap};

@@ -8,6 +8,7 @@ use farpost_rsm::{
     AccessEntry, Accumulate, Barrier, Cause, Code, Controller, Export, FIRST_ASSIGNED, Identity, Import,
     Local, Memory, Mode, Perm, Result, Rsm, RsmError, RsmTunables, Striping, Transfer,
 };
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -536,7 +537,14 @@ async fn signals<F: Fabric>(end: &End<F>) {
     let rsm = open(end);
     if end.me() == 0 {
         let (memory, export) = publish(&rsm, 4096, &[]);
-        end.until("both", || export.importers().len() == 2).await;
+        // Signals of a process come in order: those of this one tell that the others are here.
+        let of_mark = rsm.memory(4096).unwrap();
+        let mark = rsm
+            .export(main_controller(&rsm), &of_mark, 4096, Perm(0o600))
+            .unwrap();
+        mark.publish(ID + 1, &[]).unwrap();
+        let both = || export.importers().len() == 2 && mark.importers().len() == 2;
+        end.until("both", both).await;
         assert_eq!(export.try_wait(), Ok(false));
         assert_eq!(code(export.wait(Some(Duration::ZERO))), Some(Code::TIMEOUT));
         end.barrier().await;
@@ -550,10 +558,19 @@ async fn signals<F: Fabric>(end: &End<F>) {
         assert_eq!((memory.local().load(64), memory.local().load(128)), (1, 2));
         end.barrier().await;
         assert_eq!(export.try_wait(), Ok(false));
-        export.post(Accumulate::Yes).unwrap();
-        for _ in 0..20 {
-            export.post(Accumulate::No).unwrap();
+        // Of these an importer sees one, and of the next ones five, if it takes none meanwhile.
+        for many in [1, 5] {
+            for _ in 0..many {
+                export.post(Accumulate::Yes).unwrap();
+            }
+            for _ in 0..20 {
+                export.post(Accumulate::No).unwrap();
+            }
+            mark.post(Accumulate::Yes).unwrap();
+            drained(end, &rsm).await;
+            end.barrier().await;
         }
+        export.post(Accumulate::Yes).unwrap();
         export.hold_poll();
         assert_eq!(code(export.destroy()), Some(Code::POLLFD_IN_USE));
         assert!(export.release_poll() && !export.release_poll());
@@ -570,6 +587,7 @@ async fn signals<F: Fabric>(end: &End<F>) {
     }
     let import = connect(end, &rsm, 0, ID, Perm::RDWR).await;
     import.init_barrier().unwrap();
+    let mark = connect(end, &rsm, 0, ID + 1, Perm::READ).await;
     end.barrier().await;
     let me = u64::from(end.me());
     import
@@ -581,6 +599,20 @@ async fn signals<F: Fabric>(end: &End<F>) {
     }
     drained(end, &rsm).await;
     end.barrier().await;
+    let told = Rc::new(Cell::new(None));
+    let tell = Rc::clone(&told);
+    import.watch(Some(Box::new(move |ready| tell.set(Some(ready)))));
+    assert_eq!(told.get(), Some(false));
+    for many in [1, 5] {
+        end.until("the mark", || mark.try_wait().unwrap()).await;
+        assert_eq!(told.get(), Some(true));
+        let mut got = 0;
+        while import.try_wait().unwrap() {
+            got += 1;
+        }
+        assert_eq!((got, told.get()), (many, Some(false)));
+        end.barrier().await;
+    }
     end.until("a signal", || import.try_wait().unwrap()).await;
     import
         .put_elements(192 + 64 * me as usize, &1u64.to_ne_bytes(), 8)
@@ -590,11 +622,8 @@ async fn signals<F: Fabric>(end: &End<F>) {
     assert!(import.release_poll());
     end.barrier().await;
     end.barrier().await;
-    end.until("the end of it", || {
-        // At most one more was pending while it was taken.
-        import.try_wait().is_err()
-    })
-    .await;
+    end.until("the end of it", || import.try_wait().is_err()).await;
+    assert_eq!(told.get(), Some(true));
 }
 
 async fn strangers<F: Fabric>(end: &End<F>) {

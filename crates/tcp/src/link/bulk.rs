@@ -4,6 +4,9 @@ use super::frame::{FrameKind, Header, ZCOPY};
 use super::reorder::Ranges;
 use std::collections::VecDeque;
 
+/// Every rail, for [`Link::serve_over`](super::Link::serve_over).
+pub const ALL_RAILS: u32 = u32::MAX;
+
 /// Bytes of a transfer on their way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
@@ -58,6 +61,8 @@ pub(super) struct Serve {
     pub key: u64,
     pub address: usize,
     pub len: u64,
+    /// The rails that it is striped over, a bit each, as long as one of them works.
+    pub rails: u32,
     /// Never sent from here on.
     pub next: u64,
     /// To be sent again.
@@ -73,6 +78,7 @@ impl Serve {
             key,
             address,
             len,
+            rails: ALL_RAILS,
             next: 0,
             again,
             flying,

@@ -195,11 +195,13 @@ impl Link {
         if self.lead == Some(rail) {
             self.lead = None;
         }
-        if self.rails[rail].ordered_out > 0 || matches!(self.rails[rail].rest, Some(PartialFrame::Log { .. }))
-        {
+        let ordered = self.rails[rail].ordered_out > 0
+            || matches!(self.rails[rail].rest, Some(PartialFrame::Log { .. }));
+        if ordered {
             self.rewind();
         }
-        self.requeue(rail);
+        let bulk = self.requeue(rail);
+        self.counters.reroutes += u64::from(ordered || bulk);
         let r = &mut self.rails[rail];
         r.state = RailState::Down;
         r.ready = false;
@@ -229,8 +231,9 @@ impl Link {
         }
     }
 
-    /// The chunks that fly on this rail are to be sent again.
-    fn requeue(&mut self, rail: RailNumber) {
+    /// The chunks that fly on this rail are to be sent again. Whether there were any.
+    fn requeue(&mut self, rail: RailNumber) -> bool {
+        let before = self.counters.bulk_again;
         for serve in &mut self.serves {
             let again = &mut serve.again;
             let counters = &mut self.counters;
@@ -244,6 +247,7 @@ impl Link {
             });
         }
         self.rails[rail].bulk_out = 0;
+        self.counters.bulk_again != before
     }
 
     /// Choose the rail of ordered frames anew, and move what lies on suspected rails.
@@ -269,10 +273,12 @@ impl Link {
         }
         for rail in 0..self.rails.len() {
             if self.rails[rail].state == RailState::Suspect {
-                if self.rails[rail].ordered_out > 0 {
+                let ordered = self.rails[rail].ordered_out > 0;
+                if ordered {
                     self.rewind();
                 }
-                self.requeue(rail);
+                let bulk = self.requeue(rail);
+                self.counters.reroutes += u64::from(ordered || bulk);
             }
         }
     }

@@ -98,6 +98,8 @@ pub struct LinkCounters {
     pub downs: u64,
     /// Pings sent.
     pub pings: u64,
+    /// Times what was on its way on one rail was taken from it, to go again by another, or by a new connection.
+    pub reroutes: u64,
 }
 
 /// What links know of the route between two hosts over one rail.
@@ -252,9 +254,20 @@ impl Link {
         self.rails.get(rail).is_some_and(Rail::is_usable)
     }
 
+    /// The rails that carry frames now, a bit each.
+    pub fn working_rails(&self) -> u32 {
+        let working = (0..self.rails.len()).filter(|&rail| self.rails[rail].is_usable());
+        working.fold(0, |all, rail| all | 1 << rail)
+    }
+
     /// The rail of ordered frames, if any works.
     pub fn lead(&self) -> Option<RailNumber> {
         self.lead
+    }
+
+    /// Bytes that a rail's transport has taken so far.
+    pub fn carried(&self, rail: RailNumber) -> u64 {
+        self.rails[rail].carried
     }
 
     /// Measured speed of a rail, bytes per second, if known.

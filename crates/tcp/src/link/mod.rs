@@ -167,7 +167,7 @@ mod send;
 mod tests;
 mod zcopy;
 
-pub use bulk::ZCOPY_MAX;
+pub use bulk::{ALL_RAILS, ZCOPY_MAX};
 pub use frame::{
     CHUNK_MAX, CONTROL_MAX, FAULT_MAX, FrameError, FrameKind, GetRequest, HEADER_BYTES, Header, OFFSET_LIMIT,
     ORDERED_MAX, PACKET_BYTES, Refusal, ZCOPY,

@@ -115,14 +115,19 @@ impl Link {
     /// Serve the peer's request `ticket` with `len` bytes at `address`. The memory is read until the peer has all
     /// or [`Link::withdraw`] is called with `key`.
     pub fn serve(&mut self, ticket: u32, key: u64, address: usize, len: u64) {
+        self.serve_over(ticket, key, address, len, super::ALL_RAILS);
+    }
+
+    /// As [`Link::serve`], striped over those rails only whose bits are set, as long as one of them works.
+    pub fn serve_over(&mut self, ticket: u32, key: u64, address: usize, len: u64, rails: u32) {
         // Two of one name would be taken for each other, and one be read beyond its end.
         debug_assert!(!self.serves_ticket(ticket), "the link has refused the request");
         if self.serves.len() >= super::SERVES_MAX {
             self.refuse(ticket, Refusal::TooMany);
             return;
         }
-        self.serves
-            .push_back(Serve::new(TransferId::ticket(ticket), key, address, len));
+        let serve = Serve::new(TransferId::ticket(ticket), key, address, len);
+        self.serves.push_back(Serve { rails, ..serve });
     }
 
     /// Whether the peer's request of that ticket is under way.

@@ -150,6 +150,8 @@ pub(super) struct Rail {
     /// What the transport reported, and when.
     pub acknowledged: Option<u64>,
     pub reported_at: u64,
+    /// Bytes that the transport has taken.
+    pub carried: u64,
     /// When bytes were last given to the transport.
     pub written_at: u64,
     /// Bytes of ordered frames sent here and not acknowledged.

@@ -254,7 +254,8 @@ impl Link {
     }
 
     fn offer_bulk(&mut self, rail: RailNumber, mut room: usize, now: u64) {
-        let usable = self.rails.iter().filter(|r| r.is_usable()).count();
+        let working = self.working_rails();
+        let usable = working.count_ones();
         let whole = self.config.tunables.chunk;
         // How much waits matters only where rails share it.
         let unsent: u64 = match usable {
@@ -270,6 +271,16 @@ impl Link {
             if serve.name.zcopy && !lead {
                 continue;
             }
+            // Over the rails that it may use, or, when none of them works, over any.
+            let (rails, usable) = match working & serve.rails {
+                0 => (working, usable),
+                rails => (rails, rails.count_ones()),
+            };
+            let narrow = rails != working;
+            if narrow && rails >> rail & 1 == 0 {
+                continue;
+            }
+            let before = offered;
             let (mut at, mut end, mut again) = match serve.again.first() {
                 Some((start, end)) => (start, end, true),
                 None => (serve.next, serve.len, false),
@@ -288,7 +299,10 @@ impl Link {
                 if offer.len() >= OFFER_ITEMS || room == 0 {
                     break 'all;
                 }
-                let left = unsent - offered;
+                let left = match narrow {
+                    true => serve.unsent() - (offered - before),
+                    false => unsent - offered,
+                };
                 let chunk = if usable <= 1 {
                     2 * whole
                 } else {
@@ -296,7 +310,11 @@ impl Link {
                     whole.min((left / (4 * usable as u64)).max(whole / 8))
                 };
                 let len = chunk.min(end - at);
-                if usable > 1 && !self.may_take(rail, offered, len, left, now) {
+                if usable > 1 && !self.may_take((rail, rails), offered, len, left, now) {
+                    // The next one may go by other rails.
+                    if narrow {
+                        break;
+                    }
                     break 'all;
                 }
                 let header = Header {
@@ -322,9 +340,9 @@ impl Link {
         self.rails[rail].offer = offer;
     }
 
-    /// Whether a rail should take `len` more bytes, with `extra` already offered and `left` waiting for any rail:
+    /// Whether a rail should take `len` more bytes, with `extra` already offered and `left` waiting for any of the `rails`:
     /// not if it has enough on its way, nor if the others would be through sooner.
-    fn may_take(&self, rail: RailNumber, extra: u64, len: u64, left: u64, now: u64) -> bool {
+    fn may_take(&self, (rail, rails): (RailNumber, u32), extra: u64, len: u64, left: u64, now: u64) -> bool {
         let r = &self.rails[rail];
         let out = r.bulk_out + extra;
         let Some(rate) = r.speed.rate(now) else {
@@ -339,7 +357,7 @@ impl Link {
         }
         let (mut all, mut flying, mut fastest) = (0.0, 0, 0.0f64);
         for (i, other) in self.rails.iter().enumerate() {
-            if other.state != RailState::Up || !other.ready {
+            if other.state != RailState::Up || !other.ready || rails >> i & 1 == 0 {
                 continue;
             }
             let Some(speed) = other.speed.rate(now) else {
@@ -361,6 +379,7 @@ impl Link {
     pub fn sent(&mut self, rail: RailNumber, bytes: usize, now: u64) {
         if bytes > 0 {
             self.rails[rail].written_at = now;
+            self.rails[rail].carried += bytes as u64;
         }
         let mut left = self.advance_rest(rail, bytes);
         if left == 0 {
