@@ -10,7 +10,7 @@
 //! | + buffer management + flow control + switch() | `Always` | yes | `Network` |
 //! | (what Farpost is made for) | [`AsNeeded`](Buffers::AsNeeded) | yes | `Network` |
 //!
-//! All nodes of a job have the same. How the interface moves data (the paper's loops, hybrid or all by DMA) is the fabric's affair.
+//! All nodes of a job have flow control, or none. How the interface moves data (the paper's loops, hybrid or all by DMA) is the fabric's affair.
 
 use crate::FmTunables;
 use crate::wire::{FRAME_PAYLOAD, HEADER_BYTES, PAYLOADS};
@@ -19,17 +19,17 @@ use farpost_fabric::PacketQueue;
 farpost_tunables::tunables! {
     /// Frame size and features of Fast Messages as an interface of its own. What carries MPI has all features.
     pub struct FmFeatures {
-        /// Longest message of FM_send, and longest piece of a longer message. The same for all processes of a job.
+        /// Longest message of FM_send, and longest piece of a longer message.
         frame: "FARPOST_FM_FRAME" = 128, 16..=128, "bytes";
         /// Whether frames go through queues of Fast Messages' own: 0 never, 1 where the network or the program cannot take them at once, 2 always.
-        buffers: "FARPOST_FM_BUFFERS" = 1, 0..=2, "";
+        buffers: "FARPOST_FM_BUFFERS" = 1, 0..=2, "choice";
         /// Whether frames without room are returned to their sender, which keeps room for them. Without, whoever has no room takes no more,
         /// and handlers that send may wait for each other in a circle. The same for all processes of a job.
-        flow_control: "FARPOST_FM_FLOW" = 1, 0..=1, "";
+        flow_control: "FARPOST_FM_FLOW" = 1, 0..=1, "switch";
         /// Whether frames are looked into when they are moved to the host receive queue (and acknowledged then), or only when they are extracted.
-        switch: "FARPOST_FM_SWITCH" = 1, 0..=1, "";
+        switch: "FARPOST_FM_SWITCH" = 1, 0..=1, "switch";
         /// Whether the library's thread moves frames to the host receive queue while the program calls nothing.
-        progress: "FARPOST_FM_PROGRESS" = 1, 0..=1, "";
+        progress: "FARPOST_FM_PROGRESS" = 1, 0..=1, "switch";
     }
 }
 
