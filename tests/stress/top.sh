@@ -26,6 +26,10 @@ done
 check 'counts what a rank sent' "$(echo "$seen" | awk -v most=$most '$1 == 1 && $3 == "running" && $4 >= 100 && $4 <= most { print "yes" }')" "$seen"
 json=$("$top" top --json 2>&1)
 check 'finds the job by itself, as JSON' "$(echo "$json" | grep -q "\"launcher\":$launcher," && echo yes)" "$json"
+peers=$("$top" top --peers $launcher 2>&1)
+check 'counts by peer' "$(echo "$peers" | awk -v most=$most '$1 == 1 && $2 == 0 && $3 >= 100 && $3 <= most { print "yes" }')" "$peers"
+json=$("$top" top --peers --json $launcher 2>&1)
+check 'counts by peer, as JSON' "$(echo "$json" | grep -q '"peers":\[.*"peer":0,' && echo yes)" "$json"
 echo go >&3
 exec 3>&-
 wait $launcher

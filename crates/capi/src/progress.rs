@@ -12,9 +12,9 @@
 //! Cost class: *queued path*; set-up for starting and stopping.
 //!
 //! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI with `FARPOST_PROGRESS_THREAD=1`, and Portals
-//! while an interface is open (with an agent: where the job has a network, or from the first handler on). Fast Messages never starts it, and JAM while a receive region is armed or
-//! arrivals are to be told, since their handlers run in the caller's thread by
-//! their papers' rule: it moves their network traffic and runs no handler. What moves MPI may call the
+//! while an interface is open (with an agent: where the job has a network, or from the first handler on), Fast Messages, and JAM while a receive region is armed or
+//! arrivals are to be told. It runs no handlers of theirs, which run in the caller's thread by their papers' rule: of Fast Messages it plays the interface's processor,
+//! which fills the host receive queue, and JAM's network traffic it moves. What moves MPI may call the
 //! program's reduction functions, in this thread.
 //!
 //! A sender pays a system call each time this thread falls asleep, not for each message. Where what rings cannot be moved by this thread, it falls
@@ -44,9 +44,11 @@ pub(crate) enum Reason {
     Portals = 2,
     /// JAM, while a receive region is armed or the program wants to be told of arrivals.
     Jam = 3,
+    /// Fast Messages, from beginning to end: the host receive queue takes in what arrives.
+    Fm = 4,
 }
 
-const REASONS: usize = 4;
+const REASONS: usize = 5;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+use strum::IntoEnumIterator;
 
 #[derive(Args)]
 pub struct Options {
@@ -19,6 +20,9 @@ pub struct Options {
     /// Show again every so many seconds, until the job ends
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     every: Option<u64>,
+    /// By peer: what each rank has exchanged with each other
+    #[arg(long, conflicts_with = "waits")]
+    peers: bool,
     /// What each rank waits for, since when, and which ranks wait for each other in a circle
     #[arg(long)]
     waits: bool,
@@ -50,10 +54,10 @@ pub fn run(options: &Options) -> ExitCode {
                 Ok(watch) => watch,
                 Err(error) => return output::fail(&error.to_string()),
             };
-            text += &if options.json {
-                as_json(job, &watch)
-            } else {
-                as_table(job, &watch)
+            text += &match (options.json, options.peers) {
+                (true, peers) => as_json(job, &watch, peers),
+                (false, true) => peers_as_table(job, &watch),
+                (false, false) => as_table(job, &watch),
             };
         }
         let said = output::out(&text);
@@ -143,18 +147,84 @@ fn waits_as_json(job: &JobMemory) -> String {
     format!("{}\n", json!({ "launcher": job.launcher(), "ranks": ranks }))
 }
 
-fn as_table(job: &JobMemory, watch: &Watch) -> String {
-    let mut t = String::new();
+/// The line above a table.
+fn heading(job: &JobMemory, what: &str) -> String {
     let (launcher, services) = (job.launcher(), job.services());
     let ranks = job.layout().ranks - services;
     let beside = match services {
         0 => String::new(),
         _ => format!(" and {services} service processes"),
     };
+    format!("# job of process {launcher}, {ranks} ranks{beside}; {what}\n")
+}
+
+/// The peers with which a process has exchanged something, or has failed to.
+fn peers_of(job: &JobMemory, watch: &Watch, rank: u32) -> Vec<Exchange> {
+    let all = (0..job.layout().ranks).map(|peer| {
+        let mut counts = [0; Counter::COUNT];
+        for counter in Counter::iter() {
+            counts[counter as usize] = watch.counter(Peer(rank), Peer(peer), counter);
+        }
+        Exchange { peer, counts }
+    });
+    all.filter(|one| one.counts.iter().any(|count| *count != 0))
+        .collect()
+}
+
+/// What one process has counted about another.
+struct Exchange {
+    peer: u32,
+    counts: [u64; Counter::COUNT],
+}
+
+impl Exchange {
+    fn n(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({ "peer": self.peer,
+                "sent": self.n(Counter::Sent), "sent_bytes": self.n(Counter::SentBytes),
+                "received": self.n(Counter::Received), "received_bytes": self.n(Counter::ReceivedBytes),
+                "bulk_bytes": self.n(Counter::BulkBytes), "stalls": self.n(Counter::Stalls),
+                "retries": self.n(Counter::Retries), "faults": self.n(Counter::Faults) })
+    }
+}
+
+fn peers_as_table(job: &JobMemory, watch: &Watch) -> String {
+    let mut t = heading(
+        job,
+        "by peer: messages, MB of payload, times that there was no room, sent again, refused as wrong",
+    );
     let _ = writeln!(
         t,
-        "# job of process {launcher}, {ranks} ranks{beside}; postboxes of 64 bytes, MB of payload"
+        "{:>5} {:>5} {:>12} {:>10} {:>12} {:>10} {:>10} {:>8} {:>8} {:>7}",
+        "rank", "peer", "sent", "MB", "received", "MB", "bulk MB", "stalls", "retries", "faults"
     );
+    for rank in here(job) {
+        for one in peers_of(job, watch, rank) {
+            let mb = |counter| one.n(counter) as f64 / 1e6;
+            let _ = writeln!(
+                t,
+                "{rank:>5} {:>5} {:>12} {:>10.1} {:>12} {:>10.1} {:>10.1} {:>8} {:>8} {:>7}",
+                one.peer,
+                one.n(Counter::Sent),
+                mb(Counter::SentBytes),
+                one.n(Counter::Received),
+                mb(Counter::ReceivedBytes),
+                mb(Counter::BulkBytes),
+                one.n(Counter::Stalls),
+                one.n(Counter::Retries),
+                one.n(Counter::Faults),
+            );
+        }
+    }
+    t
+}
+
+fn as_table(job: &JobMemory, watch: &Watch) -> String {
+    let ranks = job.layout().ranks - job.services();
+    let mut t = heading(job, "postboxes of 64 bytes, MB of payload");
     let _ = writeln!(
         t,
         "{:>5} {:>8} {:>9} {:>12} {:>10} {:>12} {:>10} {:>10} {:>8} {:>7}",
@@ -184,16 +254,21 @@ fn as_table(job: &JobMemory, watch: &Watch) -> String {
     t
 }
 
-fn as_json(job: &JobMemory, watch: &Watch) -> String {
+fn as_json(job: &JobMemory, watch: &Watch, peers: bool) -> String {
     let ranks: Vec<_> = here(job)
         .map(|rank| {
             let n = |counter| watch.total(Peer(rank), counter);
-            json!({ "rank": rank, "pid": job.pid(rank), "state": state(job.state(rank)),
+            let mut all = json!({ "rank": rank, "pid": job.pid(rank), "state": state(job.state(rank)),
                     "service": rank >= job.layout().ranks - job.services(),
                     "sent": n(Counter::Sent), "sent_bytes": n(Counter::SentBytes),
                     "received": n(Counter::Received), "received_bytes": n(Counter::ReceivedBytes),
                     "bulk_bytes": n(Counter::BulkBytes), "stalls": n(Counter::Stalls),
-                    "retries": n(Counter::Retries), "faults": n(Counter::Faults) })
+                    "retries": n(Counter::Retries), "faults": n(Counter::Faults) });
+            if peers {
+                let each = peers_of(job, watch, rank);
+                all["peers"] = each.iter().map(Exchange::json).collect();
+            }
+            all
         })
         .collect();
     format!("{}\n", json!({ "launcher": job.launcher(), "ranks": ranks }))

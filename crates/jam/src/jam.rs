@@ -9,7 +9,7 @@ use crate::rpc::{CallRoute, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority, Wake};
+use farpost_fabric::{Cost, Counter, Fabric, Fault, Peer, Port, Priority, Wake};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -92,7 +92,22 @@ impl<F: Fabric> Jam<F> {
     /// The receiver does not exist, the payload has no legal length, or the transmit queue is full.
     #[inline]
     pub fn send(&self, header: &Header, payload: &[u32]) -> Result<(), JamError> {
-        self.pio.send(header, payload)
+        self.pio.send(header, payload)?;
+        self.count_sent(header.to, 1, size_of_val(payload));
+        Ok(())
+    }
+
+    /// Messages or calls of the user's, for who watches.
+    #[inline(always)]
+    fn count_sent(&self, to: Peer, messages: usize, bytes: usize) {
+        self.fabric.count(to, Counter::Sent, messages as u64);
+        self.fabric.count(to, Counter::SentBytes, bytes as u64);
+    }
+
+    #[inline(always)]
+    fn count_received(&self, from: Peer, bytes: usize) {
+        self.fabric.count(from, Counter::Received, 1);
+        self.fabric.count(from, Counter::ReceivedBytes, bytes as u64);
     }
 
     /// The next message of one priority. While blocks are on their way this polls; while one comes here, there is none of high priority.
@@ -110,13 +125,20 @@ impl<F: Fabric> Jam<F> {
 
     /// As [`receive`](Self::receive), where it lies: see [`Pio::receive_in_place`].
     #[inline]
-    pub fn receive_in_place(&self, priority: Priority, take: impl FnMut(Peer, u32, &[u8])) -> bool {
+    pub fn receive_in_place(&self, priority: Priority, mut take: impl FnMut(Peer, u32, &[u8])) -> bool {
         if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(priority) {
             return false;
         }
         self.fabric.progress();
         self.pio.launch();
-        self.pio.receive_in_place(priority, take)
+        self.pio.receive_in_place(
+            priority,
+            #[inline(always)]
+            |from, tag, payload| {
+                self.count_received(from, payload.len());
+                take(from, tag, payload);
+            },
+        )
     }
 
     /// Whether messages of this priority wait until a block has come, or go to a region.
@@ -152,6 +174,7 @@ impl<F: Fabric> Jam<F> {
         while has_room()
             && self.pio.receive_in_place(Priority::High, |from, tag, payload| {
                 self.fabric.charge(Cost::Copy(payload.len()));
+                self.count_received(from, payload.len());
                 self.regions.deposit(from, tag, payload);
                 any = true;
             })
@@ -162,6 +185,7 @@ impl<F: Fabric> Jam<F> {
                 .vi
                 .receive_bytes(&self.service, &mut ring, |from, tag, payload| {
                     self.fabric.charge(Cost::Copy(payload.len()));
+                    self.count_received(from, payload.len());
                     self.regions.deposit(from, tag, payload);
                 })
         {
@@ -202,15 +226,23 @@ impl<F: Fabric> Jam<F> {
     /// # Errors
     /// The batch is longer than half the ring, the receiver does not exist or has ended.
     pub fn doorbell(&self, batch: &mut Batch) -> Result<bool, JamError> {
-        self.vi.doorbell(&self.service, batch)
+        let (to, messages, bytes) = batch.amount();
+        let rung = self.vi.doorbell(&self.service, batch)?;
+        if rung {
+            self.count_sent(to, messages, bytes);
+        }
+        Ok(rung)
     }
 
     /// Hand messages of batches to `take`: see [`Vi::receive`].
-    pub fn receive_batches(&self, most: usize, take: impl FnMut(Peer, u32, &[u32])) -> usize {
+    pub fn receive_batches(&self, most: usize, mut take: impl FnMut(Peer, u32, &[u32])) -> usize {
         if (self.rdma.is_busy() | self.regions.is_armed()) && self.is_elsewhere(Priority::High) {
             return 0;
         }
-        self.vi.receive(&self.service, most, take)
+        self.vi.receive(&self.service, most, |from, tag, words| {
+            self.count_received(from, size_of_val(words));
+            take(from, tag, words);
+        })
     }
 
     /// Register a procedure: see [`Rpc::register`].
@@ -227,7 +259,9 @@ impl<F: Fabric> Jam<F> {
     /// The process does not exist, or the number cannot be one.
     #[inline]
     pub fn rpc(&self, to: Peer, number: u32, argument: &[u8]) -> Result<(), JamError> {
-        self.rpc.start(&self.service, &self.rdma, to, number, argument)
+        self.rpc.start(&self.service, &self.rdma, to, number, argument)?;
+        self.count_sent(to, 1, argument.len());
+        Ok(())
     }
 
     /// `JAM_poll`: serve the network and run the calls that have come. How many ran.
@@ -256,7 +290,10 @@ impl<F: Fabric> Jam<F> {
             moved = true;
         }
         moved |= self.rdma.serve(&self.service);
-        let call = |procedure: Procedure<F>, from, argument: &[u8]| procedure(self, from, argument);
+        let call = |procedure: Procedure<F>, from, argument: &[u8]| {
+            self.count_received(from, argument.len());
+            procedure(self, from, argument);
+        };
         ran += self.rpc.run_others(&self.service, &self.rdma, call);
         if self.regions.is_armed() {
             moved |= self.deposit();
@@ -280,7 +317,10 @@ impl<F: Fabric> Jam<F> {
         };
         match service {
             RPC => {
-                let call = |procedure: Procedure<F>, argument: &[u8]| procedure(self, from, argument);
+                let call = |procedure: Procedure<F>, argument: &[u8]| {
+                    self.count_received(from, argument.len());
+                    procedure(self, from, argument);
+                };
                 let at = (&*self.fabric, &self.service);
                 return self.rpc.on_message(at, from, (tag, payload), call);
             }

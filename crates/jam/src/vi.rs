@@ -59,6 +59,11 @@ impl Batch {
         self.starts.len()
     }
 
+    /// For whom, how many messages, and their bytes in the ring.
+    pub(crate) fn amount(&self) -> (Peer, usize, usize) {
+        (self.to, self.starts.len(), self.bytes.len())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()

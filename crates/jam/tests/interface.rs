@@ -10,7 +10,7 @@ use farpost_jam::vi::Batch;
 use farpost_jam::{Header, Jam, JamError, JamTunables};
 use farpost_shm::ShmTunables;
 use farpost_shm::conformance::shm_ends;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -407,6 +407,36 @@ fn batches_arrive_in_order_through_a_ring_that_wraps() {
         refused.is_some()
     });
     assert!(matches!(refused, Some(JamError::TooLong { .. })));
+}
+
+/// Messages, batches and calls are counted by peer at both ends.
+#[test]
+fn traffic_is_counted_by_peer() {
+    let jams = jams(3, 4, Config::default(), &JamTunables::default());
+    let (a, b) = (&jams[0], &jams[1]);
+    let called = Rc::new(Cell::new(0));
+    let seen = Rc::clone(&called);
+    b.register(7, Rc::new(move |_, _, bytes: &[u8]| seen.set(bytes.len())))
+        .unwrap();
+    a.send(&Header::new(Peer(1), Priority::Low, 3), &[1, 2, 3])
+        .unwrap();
+    until(&jams, || b.receive(Priority::Low).is_some());
+    a.rpc(Peer(1), 7, &[0; 20]).unwrap();
+    until(&jams, || called.get() == 20);
+    let mut batch = Batch::new(Peer(1));
+    batch.push(0, &[5; 4]).unwrap();
+    until(&jams, || a.doorbell(&mut batch).unwrap() && batch.is_empty());
+    let mut words = 0;
+    until(&jams, || {
+        b.receive_batches(9, |_, _, payload| words += payload.len());
+        words == 4
+    });
+    let count = |of: &Jam<InProc>, peer, counter| of.fabric().counter(of.me(), Peer(peer), counter);
+    assert_eq!(count(a, 1, Counter::Sent), 3);
+    assert_eq!(count(b, 0, Counter::Received), 3);
+    assert_eq!(count(b, 0, Counter::ReceivedBytes), 12 + 20 + 16);
+    assert!(count(a, 1, Counter::SentBytes) >= 12 + 20 + 16);
+    assert_eq!(count(a, 2, Counter::Sent), 0);
 }
 
 /// Two runs of a seed are the same, to the byte and to the nanosecond; runs of different seeds differ.

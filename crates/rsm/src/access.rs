@@ -8,7 +8,7 @@ use crate::error::{Code, Result, RsmError};
 use crate::import::memory;
 use crate::names::Perm;
 use crate::state::{Import, ImportState, Mode};
-use farpost_fabric::{Cost, Fabric, FabricError, LINE_BYTES, Remote};
+use farpost_fabric::{Cost, Counter, Fabric, FabricError, LINE_BYTES, Remote};
 
 /// Sizes of elements.
 pub const ELEMENT_SIZES: [usize; 4] = [1, 2, 4, 8];
@@ -104,6 +104,10 @@ impl<F: Fabric> ImportState<F> {
         } else {
             memory.put(offset, from)
         };
+        self.inner.fabric.count(self.peer, Counter::Sent, 1);
+        self.inner
+            .fabric
+            .count(self.peer, Counter::SentBytes, from.len() as u64);
         self.done(result, true)
     }
 
@@ -117,6 +121,10 @@ impl<F: Fabric> ImportState<F> {
         } else {
             memory.get(offset, to)
         };
+        self.inner.fabric.count(self.peer, Counter::Received, 1);
+        self.inner
+            .fabric
+            .count(self.peer, Counter::ReceivedBytes, to.len() as u64);
         self.done(result, false)
     }
 }

@@ -6,7 +6,9 @@ mod roles;
 
 use farpost_fabric::conformance::InProcHarness;
 use farpost_fabric::inproc::{Config, Costs, InProc, Network};
-use farpost_fabric::{LocalMemory, Moment, PacketQueue, Peer, Port, Priority, SegmentId, Time, TrySend};
+use farpost_fabric::{
+    Counter, Counters, LocalMemory, Moment, PacketQueue, Peer, Port, Priority, SegmentId, Time, TrySend,
+};
 use farpost_rsm::{Accumulate, Cause, Code, Mode, Perm, Rsm};
 use farpost_shm::conformance::ShmThreads;
 use farpost_tcp::conformance::TcpThreads;
@@ -98,6 +100,27 @@ fn a_seed_replays_exactly() {
         assert!(run(seed) == run(seed), "seed {seed}");
         assert!(run(seed) != run(seed + 1), "seed {seed}");
     }
+}
+
+/// Puts and gets are counted by peer, by who makes them.
+#[test]
+fn traffic_is_counted_by_peer() {
+    let (_network, all) = job(3, 1, Config::default());
+    let controller = main_controller(&all[0]);
+    let (_memory, _export) = publish(&all[0], 4096, &[]);
+    let import = all[1].connect(controller, 0, ID, Perm::RDWR).unwrap();
+    import.set_mode(Mode::Explicit);
+    import.put(640, &[1; 128]).unwrap();
+    import.put_elements(8, &[2; 16], 8).unwrap();
+    import.get(640, &mut [0; 8]).unwrap();
+    assert!(import.put(5000, &[1]).is_err(), "refused, and not counted");
+    let count = |peer, counter| all[1].fabric().counter(Peer(1), Peer(peer), counter);
+    assert_eq!((count(0, Counter::Sent), count(0, Counter::SentBytes)), (2, 144));
+    assert_eq!(
+        (count(0, Counter::Received), count(0, Counter::ReceivedBytes)),
+        (1, 8)
+    );
+    assert_eq!(count(2, Counter::Sent), 0);
 }
 
 /// Puts that get lost, and an owner that dies: told by the next barrier, each process its own.
