@@ -108,7 +108,9 @@ int main(int argc, char **argv) {
         Sync(&p);
         for (int i = 0; i < turns; i++) {
             if (is_stream ? p.tr : (p.tr || p.bidir)) {
-                /* A put may still leave while the next message is written: only those that wait for an answer write each time. */
+                /* An answer says that a put has left; what comes by itself, both ways at once, does not. */
+                if (!once && p.bidir)
+                    Reset(&p);
                 if (!once && !is_stream)
                     fill(p.s_ptr, sizes[s], me, i);
                 if (!once && is_stream && i == 0)
