@@ -105,6 +105,7 @@ int main(int argc, char **argv) {
         if (is_get && p.cache)
             memset(p.s_buff, 5, (size_t)(sizes[s] + most));
         const char *const first = p.r_ptr;
+        const char *last = first;
         Sync(&p);
         for (int i = 0; i < turns; i++) {
             if (is_stream ? p.tr : (p.tr || p.bidir)) {
@@ -118,7 +119,8 @@ int main(int argc, char **argv) {
                 SendData(&p);
                 if (!is_stream) {
                     RecvData(&p);
-                    if (!once)
+                    last = p.r_ptr;
+                    if (!once && !p.bidir)
                         look(p.r_ptr, sizes[s], 1 - me, i);
                 }
             } else {
@@ -142,9 +144,11 @@ int main(int argc, char **argv) {
                 advance(&p.s_ptr, p.s_buff, block);
             }
         }
-        /* Puts of a stream may end in any order: looked at when all have. */
+        /* Puts of which several are under way may end in any order: looked at when all have. */
         if (!once && is_stream && p.rcv)
             look(first, sizes[s], 1 - me, 0);
+        if (!once && p.bidir)
+            look(last, sizes[s], 1 - me, turns - 1);
         Reset(&p);
         if (p.cache)
             free(p.r_buff);
