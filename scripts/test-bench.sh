@@ -49,9 +49,13 @@ few="--rounds 1 --trials 1 --trial-us 20"
     judge rsm 3 $few --sizes 8,56,64,4096
     judge fm 6 $few --sizes 8,16,128,4096
     judge jam 7 $few --sizes 8,88,4096
-    judge portals 19 $few --sizes 1,8,64,4096,300000
+    judge portals 19 $few --sizes 1,8,64,4096,300000 --figures "$work/figures"
     judge interfaces 8 $few --skip-memory
 }
+# The figures of the paper that Portals is measured like: each is drawn.
+for figure in 4 5 6 7; do
+    [ -s "$work/figures/figure$figure.png" ] || { echo "FAIL portals: no figure $figure"; failed=1; }
+done
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
 PREFIX=${PREFIX:-build/install} scripts/test-instructions.sh || failed=1
 exit $failed

@@ -22,6 +22,7 @@ const SETTINGS: NetTunables = NetTunables {
     chunk: 8192,
     shared: 32 << 10,
     resend: 0,
+    transmit: 0,
     check: 0,
 };
 /// Memory is in regions with gaps between them.

@@ -14,7 +14,7 @@ use std::rc::Rc;
 const CHECKED: u8 = 1 << 6;
 const LENGTHS: [usize; 4] = [0, 8, 500, 9000];
 
-fn tunables(check: u64) -> NetTunables {
+fn tunables(check: u64, transmit: u64) -> NetTunables {
     NetTunables {
         sources: 2,
         tx_pendings: 4,
@@ -25,6 +25,7 @@ fn tunables(check: u64) -> NetTunables {
         chunk: 8192,
         shared: 32 << 10,
         resend: 0,
+        transmit,
         check,
     }
 }
@@ -83,7 +84,7 @@ pub fn run(data: &[u8]) {
         bulk: how & 16 == 0,
         ..Config::default()
     };
-    let settings = tunables(if how & 32 == 0 { 0 } else { 2 });
+    let settings = tunables(if how & 32 == 0 { 0 } else { 2 }, u64::from(how >> 6 & 1));
     let fabrics: Vec<Rc<InProc>> = Network::new(3, u64::from(how), config)
         .into_iter()
         .map(Rc::new)
@@ -234,7 +235,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let long = |parts: &[[u8; 8]]| [&[5; 40][..], parts.as_flattened()].concat();
     let end = |script: Script| script.u8(9).u8(7).u8(9).u8(11).0;
     let mut all = vec![];
-    for how in [0, 1, 2, 3, 4, 16, 33] {
+    for how in [0, 1, 2, 3, 4, 16, 33, 64, 68, 97] {
         all.push(end(packet(start(how), 0x11, 40, &[2; 60])));
     }
     all.push(end(packet(start(1), 0x12, 40, &long(&[word(1000 | 16 << 32)]))));

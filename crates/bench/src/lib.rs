@@ -13,6 +13,7 @@ pub mod fit;
 pub mod launch;
 pub mod link;
 pub mod measure;
+pub mod netpipe;
 pub mod progress;
 pub mod report;
 pub mod sizes;

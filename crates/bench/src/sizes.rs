@@ -1,6 +1,7 @@
-//! Message sizes: lists a person types, and NetPIPE's walk with perturbations.
+//! Message sizes: lists a person types, powers of two, and those of [NetPIPE](crate::netpipe).
 
 use crate::abi::Result;
+use crate::netpipe::Schedule;
 
 /// The largest message measured: its length fits the `int` counts of the calls used.
 pub const LARGEST: usize = 1 << 30;
@@ -47,24 +48,10 @@ pub fn powers(min: usize, max: usize) -> Vec<usize> {
     sorted(sizes)
 }
 
-/// NetPIPE's sizes: 2^k and 3·2^(k-1) from `min` to `max`, and each of them `perturbation` bytes smaller and
-/// larger, so that effects of alignment and of protocol limits show.
+/// The sizes of [NetPIPE's walk](crate::netpipe) from `min` to `max`, and what lies `perturbation` bytes around them, in order.
 pub fn netpipe(min: usize, max: usize, perturbation: usize) -> Vec<usize> {
-    let mut sizes = Vec::new();
-    for bit in 0..usize::BITS - 2 {
-        let power = 1usize << bit;
-        for centre in [power, power + power / 2] {
-            if !(min..=max).contains(&centre) {
-                continue;
-            }
-            sizes.push(centre);
-            // Below 2 perturbations a size and its neighbours would all be one another's.
-            if perturbation > 0 && centre > 2 * perturbation {
-                sizes.extend([centre - perturbation, centre + perturbation]);
-            }
-        }
-    }
-    sizes.push(min);
+    let steps = Schedule::of(min, max, perturbation).steps();
+    let mut sizes: Vec<usize> = steps.map(|step| step.bytes).collect();
     sizes.retain(|s| *s >= min && *s <= LARGEST);
     sorted(sizes)
 }
@@ -113,10 +100,7 @@ mod tests {
 
     #[test]
     fn netpipe_walks_around_each_size() {
-        assert_eq!(
-            netpipe(1, 16, 3),
-            [1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 15, 16, 19]
-        );
+        assert_eq!(netpipe(1, 16, 3), [1, 2, 3, 4, 6, 8, 12, 13, 16, 19]);
         assert_eq!(netpipe(1, 8, 0), [1, 2, 3, 4, 6, 8]);
         assert_eq!(powers(8, 40), [8, 16, 32, 40]);
     }

@@ -163,6 +163,12 @@ pub struct Portals {
     /// Write the paper's four figures to DIR: latency, bandwidth, streaming and bidirectional bandwidth, as PNG
     #[arg(long, value_name = "DIR")]
     pub figures: Option<PathBuf>,
+    /// Sizes and repetitions of NetPIPE 3.6.2 up to 8 MiB; of the trials the quickest counts (NetPIPE's own: --trials 7 --trial-us 250000)
+    #[arg(long, conflicts_with = "sizes")]
+    pub netpipe: bool,
+    /// Bytes more and less around each size (with --netpipe; 0: none)
+    #[arg(long, value_name = "BYTES", default_value = "3", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub perturbation: u32,
     /// Do not bind the clients of an agent to a core each: the system places all three processes
     #[arg(long)]
     pub unbound_clients: bool,

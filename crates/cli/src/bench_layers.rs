@@ -87,7 +87,8 @@ impl<'a> LayerTable<'a> {
             self.subtitle()
         ));
         output.line(&format!(
-            "# medians of {} rounds of a job for each layer with {} trials; the floor, a bare cache line one way, is {} ns",
+            "# {} of {} rounds of a job for each layer with {} trials; the floor, a bare cache line one way, is {} ns",
+            if measured.quickest { "the quickest" } else { "medians" },
             self.jobs.rounds,
             self.jobs.trials,
             nanos(measured.floor())
@@ -103,6 +104,7 @@ impl<'a> LayerTable<'a> {
                 "host": report::host(),
                 "rounds": self.jobs.rounds,
                 "trials": self.jobs.trials,
+                "quickest": measured.quickest,
                 "floor_ns": measured.floor().map(|t| t * 1e9),
                 "rows": rows,
                 "placement": measured.layers().iter().any(|l| l.has_agent()).then(|| self.jobs.placement()),

@@ -3,11 +3,11 @@
 
 use crate::bench_args::Portals;
 use crate::bench_goals::{Goal, show};
-use crate::bench_layers::{LayerTable, curve, device, floor_line, over_floor};
+use crate::bench_layers::{LayerTable, curve, device, floor_line};
 use farpost_bench::chart::{self, Chart, Panel, Series};
 use farpost_bench::link::{AHEAD, HUGE, Layer};
 use farpost_bench::measure::jobs::Measured;
-use farpost_bench::measure::pair::Op;
+use farpost_bench::measure::pair::{Op, Way};
 use farpost_bench::{BenchError, Result, sizes};
 use serde_json::json;
 use std::path::Path;
@@ -66,8 +66,13 @@ pub fn run(o: &Portals) -> Result<()> {
         2000,
     )?;
     table.jobs.clients_bound = !o.unbound_clients;
-    let sizes = table.sizes(&SIZES)?;
-    if let Some(bytes) = sizes.iter().find(|bytes| **bytes > HUGE) {
+    table.jobs.quickest = o.netpipe;
+    let perturbation = o.perturbation as usize;
+    let sizes = match o.netpipe {
+        true => sizes::netpipe(1, HUGE, perturbation),
+        false => table.sizes(&SIZES)?,
+    };
+    if let Some(bytes) = sizes.iter().find(|bytes| **bytes > HUGE && !o.netpipe) {
         let why = format!("--sizes {bytes}: the longest message here has {HUGE} bytes");
         return Err(BenchError::Usage(why));
     }
@@ -78,6 +83,9 @@ pub fn run(o: &Portals) -> Result<()> {
             let mut ops = vec![Op::Floor];
             if layer == Layer::PortalsMatch {
                 ops.push(Op::PingPong(FEW));
+            } else if o.netpipe {
+                let ways = [Way::PingPong, Way::Stream, Way::Both];
+                ops.extend(ways.map(|way| Op::Walk(way, 1, HUGE, perturbation)));
             } else {
                 let carried = || sizes.iter().copied().filter(|bytes| layer.carries(*bytes));
                 ops.extend(carried().map(Op::PingPong));
@@ -100,7 +108,7 @@ pub fn run(o: &Portals) -> Result<()> {
                 continue;
             };
             let rate = |op, times: f64| m.time(layer, op).map(|t| times * bytes as f64 / t / 1e6);
-            let ratio = m.over_rounds(layer, |s| over_floor(s, Op::PingPong(bytes)));
+            let ratio = m.over_floor(layer, Op::PingPong(bytes));
             let one = rate(Op::PingPong(bytes), 1.0);
             let (stream, both) = (rate(Op::Stream(bytes), 1.0), rate(Op::Both(bytes), 2.0));
             lines.push(format!(
@@ -128,13 +136,17 @@ pub fn run(o: &Portals) -> Result<()> {
     ));
     lines.extend(agents(&m));
     show(&goals(&m, &sizes), &mut lines, &mut rows);
+    let subtitle = format!("{}; {}", table.subtitle(), table.jobs.placement());
     if let Some(dir) = &o.figures {
-        for (file, figure) in figures(&table, &m) {
-            chart::write(&figure, &dir.join(file))?;
-        }
+        write_figures(&figures(&subtitle, &m), dir)?;
         lines.push(format!("# figures: {}", figure_names(dir)));
     }
-    table.end(&m, &lines, rows, || all(&table, &m))
+    table.end(&m, &lines, rows, || all(&table.title, &subtitle, &m))
+}
+
+fn write_figures(figures: &[(&str, Chart)], dir: &Path) -> Result<()> {
+    let mut each = figures.iter();
+    each.try_for_each(|(file, figure)| chart::write(figure, &dir.join(file)))
 }
 
 fn figure_names(dir: &Path) -> String {
@@ -206,7 +218,7 @@ fn goals(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
     let short = Op::PingPong(FEW);
     let nanos = |layer| m.time(layer, short).map(|t| t * 1e9);
     let of_floor = |what, layer, must, aim| {
-        let ratio = m.over_rounds(layer, |s| over_floor(s, short));
+        let ratio = m.over_floor(layer, short);
         Goal::beside(what, (nanos(layer), "ns"), (ratio, "floor"), must, aim)
     };
     let generic = nanos(Layer::GenericPut);
@@ -259,11 +271,6 @@ fn series(m: &Measured, kind: Kind, most: usize, value: fn(f64, f64) -> f64) -> 
     each.filter(|one| !one.points.is_empty()).collect()
 }
 
-fn figure(table: &LayerTable, title: &str, panels: Vec<Panel>) -> Chart {
-    let subtitle = format!("{}; {}", table.subtitle(), table.jobs.placement());
-    Chart::by_size(title, subtitle, panels)
-}
-
 fn rate(bytes: f64, time: f64) -> f64 {
     bytes / time / 1e6
 }
@@ -282,7 +289,7 @@ fn latency(m: &Measured) -> Panel {
 }
 
 /// The paper's figures 4 to 7 and their files.
-fn figures(table: &LayerTable, m: &Measured) -> Vec<(&'static str, Chart)> {
+fn figures(subtitle: &str, m: &Measured) -> Vec<(&'static str, Chart)> {
     let bandwidth = |kind, value| Panel::new("bandwidth (MB/s)", series(m, kind, HUGE, value));
     let all = [
         ("figure4.png", "Latency", latency(m)),
@@ -299,13 +306,13 @@ fn figures(table: &LayerTable, m: &Measured) -> Vec<(&'static str, Chart)> {
         ),
     ];
     all.into_iter()
-        .map(|(file, title, panel)| (file, figure(table, title, vec![panel])))
+        .map(|(file, title, panel)| (file, Chart::by_size(title, subtitle, [panel])))
         .collect()
 }
 
 /// All four in one.
-fn all(table: &LayerTable, m: &Measured) -> Chart {
-    let each = figures(table, m).into_iter();
+fn all(title: &str, subtitle: &str, m: &Measured) -> Chart {
+    let each = figures(subtitle, m).into_iter();
     let panels = each.flat_map(|(_, one)| {
         let label = one.title;
         one.panels.into_iter().map(move |mut panel| {
@@ -313,12 +320,132 @@ fn all(table: &LayerTable, m: &Measured) -> Chart {
             panel
         })
     });
-    figure(table, &table.title, panels.collect())
+    Chart::by_size(title, subtitle, panels)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::reaches;
+    use super::*;
+    use farpost_bench::measure::pair::Samples;
+
+    /// A layer of `latency` microseconds and a gigabyte a second; a stream hides the latency, and both ways at once take twice as long.
+    fn made_up(latencies: &[(Layer, f64)]) -> Measured {
+        let mut m = Measured::default();
+        for (layer, latency) in latencies {
+            let time = |bytes: usize| latency * 1e-6 + bytes as f64 * 1e-9;
+            let mut samples = Samples::from([(Op::Floor, vec![2e-7])]);
+            for bytes in [8, 1024, 2048, HUGE] {
+                samples.insert(
+                    Op::PingPong(bytes),
+                    vec![time(bytes), 3.0 * time(bytes), 2.0 * time(bytes)],
+                );
+                samples.insert(Op::Stream(bytes), vec![bytes as f64 * 1e-9; 3]);
+                samples.insert(Op::Both(bytes), vec![2.0 * time(bytes); 3]);
+            }
+            m.add(*layer, samples);
+        }
+        m
+    }
+
+    fn points(chart: &Chart, name: &str) -> Vec<(f64, f64)> {
+        let mut series = chart.panels[0].series.iter();
+        let one = series.find(|one| one.name == name);
+        let one = one.unwrap_or_else(|| panic!("{}: no curve of {name}", chart.title));
+        one.points
+            .iter()
+            .map(|dot| (dot.x, (dot.y * 1e3).round() / 1e3))
+            .collect()
+    }
+
+    #[test]
+    fn each_figure_shows_what_the_papers_shows() {
+        let layers = [
+            (Layer::PortalsPut, 1.0),
+            (Layer::PortalsGet, 2.0),
+            (Layer::PortalsMatch, 9.0),
+            (Layer::MpiPortals, 1.5),
+        ];
+        let mut m = made_up(&layers);
+        let put = Layer::PortalsPut.title();
+        let names = |chart: &Chart| -> Vec<String> {
+            chart.panels[0]
+                .series
+                .iter()
+                .map(|one| one.name.clone())
+                .collect()
+        };
+        let all_four = figures("here", &m);
+        let files: Vec<&str> = all_four.iter().map(|(file, _)| *file).collect();
+        assert_eq!(
+            files,
+            ["figure4.png", "figure5.png", "figure6.png", "figure7.png"]
+        );
+        let [latency, bandwidth, stream, both] = [0, 1, 2, 3].map(|at| &all_four[at].1);
+        // Medians, in microseconds, up to 1 KiB, with the floor below.
+        assert_eq!(points(latency, put), [(8.0, 2.016), (1024.0, 4.048)]);
+        assert_eq!(points(latency, "bare line"), [(1.0, 0.2), (1024.0, 0.2)]);
+        let shown = [Layer::PortalsPut, Layer::PortalsGet, Layer::MpiPortals].map(Layer::title);
+        assert_eq!(
+            names(latency)[..3],
+            shown,
+            "what is matched behind 1,000 entries is none of the curves"
+        );
+        for chart in [bandwidth, stream, both] {
+            assert_eq!(names(chart), shown, "{}", chart.title);
+            assert_eq!(points(chart, put).last().expect("points").0, HUGE as f64);
+            assert!(chart.x_is_bytes && chart.subtitle == "here");
+        }
+        // 10^6 bytes a second; both ways count twice.
+        assert_eq!(points(bandwidth, put)[0].1, (8.0_f64 / 2.016 * 1e3).round() / 1e3);
+        assert_eq!(points(stream, put)[0].1, 1000.0);
+        assert_eq!(
+            points(both, put)[1].1,
+            (2.0 * 1024.0 / (2.0 * 2.024) * 1e3_f64).round() / 1e3
+        );
+        m.quickest = true;
+        assert_eq!(
+            points(&figures("", &m)[0].1, put)[0],
+            (8.0, 1.008),
+            "NetPIPE's: the quickest trial"
+        );
+        let whole = all("all of them", "here", &m);
+        assert_eq!((whole.panels.len(), whole.title.as_str()), (4, "all of them"));
+        assert!(
+            whole.panels[3]
+                .y_label
+                .starts_with("Bidirectional bandwidth: bandwidth")
+        );
+    }
+
+    #[test]
+    fn figures_are_drawn() {
+        let dir = std::env::temp_dir().join(format!("farpost-figures-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let m = made_up(&[(Layer::PortalsPut, 1.0), (Layer::GenericPut, 20.0)]);
+        write_figures(&figures("here", &m), &dir).unwrap();
+        for number in 4..8 {
+            let file = std::fs::read(dir.join(format!("figure{number}.png"))).unwrap();
+            assert!(
+                file.starts_with(b"\x89PNG") && file.len() > 4096,
+                "figure {number}: {} bytes",
+                file.len()
+            );
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_half_bandwidth_sizes_are_those_of_the_figures() {
+        let m = made_up(&[(Layer::PortalsPut, 1.0)]);
+        let sizes = [8, 1024, 2048, HUGE];
+        let half = half_bandwidths(&m, &sizes).remove(0).figure.expect("a size");
+        // Median 2 us + 2 ns a byte: half of it at 1 us' worth of bytes, between the measured 8 and 1024.
+        assert!((900.0..1024.0).contains(&half), "{half}");
+        assert!(
+            half_bandwidths(&m, &sizes[..3])[0].figure.is_none(),
+            "the curve does not end at 8 MiB"
+        );
+    }
 
     #[test]
     fn a_rate_is_reached_between_two_points() {

@@ -175,6 +175,7 @@ const LIMITS: &[(&str, &[u64])] = &[
     ("FARPOST_PORTALS_SHARED", &[4096, 1 << 30]),
     ("FARPOST_PORTALS_RESEND", &[1, 5]),
     ("FARPOST_PORTALS_CHECK", &[0, 2]),
+    ("FARPOST_PORTALS_TRANSMIT", &[0, 1]),
     ("FARPOST_PORTALS_UNEXPECTED", &[65_536, 200_000]),
     ("FARPOST_PORTALS_EXPOSED", &[0, 1, 3]),
     ("FARPOST_PORTALS_POSTED", &[0, 1, 2, 5]),

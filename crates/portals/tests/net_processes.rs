@@ -33,6 +33,7 @@ const FEW: NetTunables = NetTunables {
     chunk: 64 << 10,
     shared: 64 << 10,
     resend: 100,
+    transmit: 0,
     check: 1,
 };
 

@@ -6,6 +6,8 @@ use crate::abi::{BenchError, Result};
 pub const LARGEST: usize = 1 << 20;
 /// The largest message of Portals and of MPI by postboxes: the paper's figures end there.
 pub const HUGE: usize = 8 << 20;
+/// Bytes that a size may lie above that: NetPIPE perturbs sizes.
+pub const MOST_PERTURBED: usize = 64;
 /// Bytes of a request and of its answer.
 pub const REQUEST: usize = 16;
 

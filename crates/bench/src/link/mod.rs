@@ -13,7 +13,7 @@ mod rsm;
 mod sink;
 
 pub use bare::Bare;
-pub use ends::{Block, Ends, HUGE, LARGEST, Link, REQUEST};
+pub use ends::{Block, Ends, HUGE, LARGEST, Link, MOST_PERTURBED, REQUEST};
 pub use fm::Fm;
 pub use jam::Jam;
 pub use layer::Layer;

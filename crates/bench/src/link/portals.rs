@@ -4,7 +4,7 @@
 //! A queue that is full loses events, so a sender runs ahead of its receiver by less than a queue: the receiver says how far it is
 //! by empty puts to a portal with a queue of its own.
 
-use super::ends::{Ends, HUGE, Link};
+use super::ends::{Ends, HUGE, Link, MOST_PERTURBED};
 use super::layer::Layer;
 use super::library::{self, functions, open};
 use crate::abi::{BenchError, Result};
@@ -133,7 +133,7 @@ impl Portals {
             owed: 0,
             nothing: 0,
             credits: 0,
-            ends: Ends::new(0, HUGE),
+            ends: Ends::new(0, HUGE + MOST_PERTURBED),
         };
         let (mut most, mut rank, mut size) = (0, 0, 0);
         // SAFETY: Portals' functions, with pointers to what the header declares.

@@ -6,6 +6,7 @@ use crate::abi::{BenchError, Result};
 use crate::board::Memory;
 use crate::launch;
 use crate::link::{Layer, UNSET};
+use crate::netpipe::quickest;
 use crate::stats::summarise;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,12 +24,16 @@ pub struct Jobs {
     pub trial_micros: u64,
     /// Whether the ranks of a job with an agent are bound to a core each, as those of all others are.
     pub clients_bound: bool,
+    /// Whether of trials the quickest counts, and not the median.
+    pub quickest: bool,
 }
 
 /// What was measured of each layer: the samples of each round.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     rounds: BTreeMap<Layer, Vec<Samples>>,
+    /// Of trials the quickest counts, as in NetPIPE, and not the median.
+    pub quickest: bool,
     /// Why a layer has none.
     pub complaints: Vec<(Layer, String)>,
 }
@@ -43,19 +48,23 @@ impl Jobs {
             trials,
             trial_micros,
             clients_bound: true,
+            quickest: false,
         })
     }
 
     /// Measure what `ops` says of each layer, with the floor beside it; `step` hears of each job that has ended.
     pub fn run(&self, layers: &[(Layer, Vec<Op>)], mut step: impl FnMut(Layer)) -> Result<Measured> {
-        let mut measured = Measured::default();
+        let mut measured = Measured {
+            quickest: self.quickest,
+            ..Measured::default()
+        };
         for _ in 0..self.rounds.max(1) {
             for (layer, ops) in layers {
                 if measured.complaints.iter().any(|(l, _)| l == layer) {
                     continue;
                 }
                 match self.job(*layer, ops) {
-                    Ok(samples) => measured.rounds.entry(*layer).or_default().push(samples),
+                    Ok(samples) => measured.add(*layer, samples),
                     Err(e) => measured.complaints.push((*layer, e.to_string())),
                 }
                 step(*layer);
@@ -128,14 +137,37 @@ impl Jobs {
 }
 
 impl Measured {
+    /// One more round of a layer.
+    pub fn add(&mut self, layer: Layer, samples: Samples) {
+        self.rounds.entry(layer).or_default().push(samples);
+    }
+
+    /// What counts of one job's trials, seconds.
+    pub fn of_job(&self, samples: &Samples, op: Op) -> Option<f64> {
+        if !self.quickest {
+            return median(samples, op);
+        }
+        let trials = samples.get(&op).filter(|trials| !trials.is_empty())?;
+        Some(quickest(trials))
+    }
+
+    /// A time by the floor beside it, in the same job.
+    pub fn over_floor(&self, layer: Layer, op: Op) -> Option<f64> {
+        self.over_rounds(layer, |s| Some(self.of_job(s, op)? / self.of_job(s, Op::Floor)?))
+    }
+
     /// The layers that could be measured, from the lowest.
     pub fn layers(&self) -> Vec<Layer> {
         let all = Layer::ALL.iter().copied();
         all.filter(|l| self.rounds.contains_key(l)).collect()
     }
 
-    /// Median over the rounds of the median within each, in seconds.
+    /// Median over the rounds of the median within each, in seconds; or the quickest trial of all.
     pub fn time(&self, layer: Layer, op: Op) -> Option<f64> {
+        if self.quickest {
+            let all = self.samples(layer, op);
+            return (!all.is_empty()).then(|| quickest(&all));
+        }
         self.over_rounds(layer, |samples| median(samples, op))
     }
 
@@ -155,7 +187,7 @@ impl Measured {
     pub fn ratio(&self, (below, below_op): (Layer, Op), (layer, op): (Layer, Op)) -> Option<f64> {
         let rounds = self.rounds.get(&below)?.iter().zip(self.rounds.get(&layer)?);
         let ratios: Vec<f64> = rounds
-            .filter_map(|(b, l)| Some(median(l, op)? / median(b, below_op)?))
+            .filter_map(|(b, l)| Some(self.of_job(l, op)? / self.of_job(b, below_op)?))
             .collect();
         (!ratios.is_empty()).then(|| summarise(&ratios).median)
     }
@@ -223,5 +255,12 @@ mod tests {
         assert_eq!(m.ratio(below, (Layer::MpiJam, Op::Floor)), None);
         assert_eq!(m.curve(Layer::FmSend, Op::Stream), [(16.0, 3.0)]);
         assert_eq!(m.layers(), [Layer::FmSend, Layer::MpiPostbox]);
+        m.quickest = true;
+        assert_eq!(m.time(Layer::FmSend, Op::Stream(16)), Some(2.0), "of all trials");
+        assert_eq!(
+            m.over_floor(Layer::FmSend, Op::Stream(16)),
+            Some(2.0),
+            "2/1, 3/2, 30/1"
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! Two ranks measure one layer beside the bare cache line: ping-pong, streams, and bursts of requests. All kinds take turns,
-//! trial by trial, so that what disturbs one disturbs all. Rank 0 prints every sample; who started the job reads them.
+//! trial by trial, so that what disturbs one disturbs all. [NetPIPE's walks](crate::netpipe) come after the others, one after the
+//! other, as NetPIPE makes them. Rank 0 prints every sample; who started the job reads them.
 
 use super::{pattern, verify};
 use crate::abi::{BenchError, Result};
 use crate::board::Board;
-use crate::link::{Bare, Fm, HUGE, Jam, Layer, Link, Mpi, Portals, Rsm};
+use crate::link::{Bare, Fm, HUGE, Jam, Layer, Link, MOST_PERTURBED, Mpi, Portals, Rsm};
+use crate::netpipe::Schedule;
 use crate::stats::repetitions;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +40,36 @@ pub enum Op {
     Burst(u64, u64),
     /// So many nanoseconds of computing: the seconds it takes.
     Compute(u64),
+    /// NetPIPE's walk: what is done with each size, the smallest one, the largest, and the perturbation. Its samples are those of
+    /// [`PingPong`](Self::PingPong), [`Stream`](Self::Stream) or [`Both`](Self::Both).
+    Walk(Way, usize, usize, usize),
+}
+
+/// What is done with each size of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    PingPong,
+    Stream,
+    Both,
+}
+
+impl Way {
+    /// It, of so many bytes.
+    pub fn of(self, bytes: usize) -> Op {
+        match self {
+            Way::PingPong => Op::PingPong(bytes),
+            Way::Stream => Op::Stream(bytes),
+            Way::Both => Op::Both(bytes),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::PingPong => "walk-pingpong",
+            Way::Stream => "walk-stream",
+            Way::Both => "walk-both",
+        }
+    }
 }
 
 impl fmt::Display for Op {
@@ -49,6 +81,9 @@ impl fmt::Display for Op {
             Op::Both(bytes) => write!(f, "both:{bytes}"),
             Op::Burst(length, compute) => write!(f, "burst:{length}:{compute}"),
             Op::Compute(compute) => write!(f, "compute:{compute}"),
+            Op::Walk(way, low, high, perturbation) => {
+                write!(f, "{}:{low}:{high}:{perturbation}", way.name())
+            }
         }
     }
 }
@@ -63,11 +98,20 @@ impl std::str::FromStr for Op {
         let numbers: Vec<u64> = words
             .map(|w| w.parse().map_err(|_| refuse()))
             .collect::<Result<_>>()?;
+        let longest = (HUGE + MOST_PERTURBED) as u64;
+        let walk = |way, low: &u64, high: &u64, perturbation: &u64| {
+            let fits = *low >= 1 && *high <= HUGE as u64 && *perturbation <= MOST_PERTURBED as u64;
+            let walk = Op::Walk(way, *low as usize, *high as usize, *perturbation as usize);
+            fits.then_some(walk).ok_or_else(refuse)
+        };
         match (name, &numbers[..]) {
             ("floor", []) => Ok(Op::Floor),
-            ("pingpong", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::PingPong(*bytes as usize)),
-            ("stream", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::Stream(*bytes as usize)),
-            ("both", [bytes]) if *bytes <= HUGE as u64 => Ok(Op::Both(*bytes as usize)),
+            ("pingpong", [bytes]) if *bytes <= longest => Ok(Op::PingPong(*bytes as usize)),
+            ("stream", [bytes]) if *bytes <= longest => Ok(Op::Stream(*bytes as usize)),
+            ("both", [bytes]) if *bytes <= longest => Ok(Op::Both(*bytes as usize)),
+            ("walk-pingpong", [low, high, around]) => walk(Way::PingPong, low, high, around),
+            ("walk-stream", [low, high, around]) => walk(Way::Stream, low, high, around),
+            ("walk-both", [low, high, around]) => walk(Way::Both, low, high, around),
             ("burst", [length @ 1..=LONGEST_BURST, compute]) => Ok(Op::Burst(*length, *compute)),
             ("compute", [compute]) => Ok(Op::Compute(*compute)),
             _ => Err(refuse()),
@@ -146,7 +190,8 @@ impl Task {
         let mut pair = Pair { board, link, pace };
         // The slower of the two ranks says how fast both compute: they do not agree on it, nor need to.
         let mut plan = Vec::with_capacity(self.ops.len());
-        for &op in &self.ops {
+        let (walks, ops): (Vec<Op>, Vec<Op>) = self.ops.iter().partition(|op| matches!(op, Op::Walk(..)));
+        for op in ops {
             plan.push((op, pair.calibrate(op, self.trial_time)?));
         }
         let mut samples: Vec<Vec<f64>> = vec![Vec::new(); plan.len()];
@@ -156,8 +201,19 @@ impl Task {
                 samples.push(took.as_secs_f64() / op.parts(*repetitions, pair.link.pulls()));
             }
         }
+        let mut all: Samples = plan.iter().map(|(op, _)| *op).zip(samples).collect();
+        for walk in walks {
+            if let Op::Walk(way, low, high, perturbation) = walk {
+                let schedule = Schedule {
+                    trials: self.trials.max(1),
+                    trial_time: self.trial_time,
+                    ..Schedule::of(low, high, perturbation)
+                };
+                all.extend(pair.walk(way, &schedule)?);
+            }
+        }
         if pair.board.rank() == 0 {
-            let parts = plan.iter().zip(&samples).map(|((op, _), samples)| {
+            let parts = all.iter().map(|(op, samples)| {
                 let values: Vec<String> = samples.iter().map(|s| format!("{s:e}")).collect();
                 format!("{op}={}", values.join(","))
             });
@@ -260,6 +316,29 @@ impl<L: Link> Pair<L> {
         }
     }
 
+    /// Walk as `schedule` has it; every trial of each size. Rank 0's clock is the one that counts, so both do the same.
+    fn walk(&mut self, way: Way, schedule: &Schedule) -> Result<Samples> {
+        let (mut samples, mut trials) = (Samples::new(), 0);
+        schedule.run(|bytes, n| {
+            let op = way.of(bytes);
+            trials += 1;
+            let took = self.checked(op, n, trials % 64)?;
+            let nanos = match self.board.rank() {
+                0 => took.as_nanos().max(1) as u64,
+                _ => 1,
+            };
+            let link = &mut self.link;
+            let nanos = self.board.share(nanos, || link.poll())?;
+            let each = nanos as f64 * 1e-9 / op.parts(n, self.link.pulls());
+            // The first only tells how long the first size takes.
+            if trials > 1 {
+                samples.entry(op).or_default().push(each);
+            }
+            Ok::<f64, BenchError>(each)
+        })?;
+        Ok(samples)
+    }
+
     /// `n` repetitions after both ranks have met; what arrived is compared with what was sent, outside the timed part.
     fn checked(&mut self, op: Op, n: u64, trial: usize) -> Result<Duration> {
         let rank = self.board.rank();
@@ -348,6 +427,7 @@ impl<L: Link> Pair<L> {
                 }
             }
             Op::Burst(length, nanos) => return self.bursts(first, n, length, self.pace.turns(nanos)),
+            Op::Walk(..) => {}
         }
         Ok(start.elapsed())
     }
@@ -410,6 +490,8 @@ mod tests {
             Op::Both(8 << 20),
             Op::Burst(200, 500),
             Op::Compute(1),
+            Op::PingPong((8 << 20) + 3),
+            Op::Walk(Way::Both, 1, 8 << 20, 3),
         ] {
             assert_eq!(op.to_string().parse::<Op>().unwrap(), op);
         }
@@ -421,6 +503,9 @@ mod tests {
             "burst:0:1",
             "burst:5000:1",
             "stream:99999999",
+            "walk-stream:0:8:3",
+            "walk-both:1:99999999:3",
+            "walk-pingpong:1:8:65",
         ] {
             let err = bad.parse::<Op>().unwrap_err().to_string();
             assert!(err.contains(bad), "{bad}: {err}");
@@ -453,5 +538,40 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn two_threads_walk_through_the_same_sizes() {
+        let memory = crate::board::Memory::new().unwrap();
+        let (lines, meeting) = (memory.path(), crate::board::Memory::new().unwrap());
+        let schedule = Schedule {
+            trials: 3,
+            trial_time: 1e-5,
+            ..Schedule::of(1, 40, 3)
+        };
+        let walked = std::thread::scope(|scope| {
+            let both = [1, 0].map(|rank| {
+                let (lines, meeting, schedule) = (lines.clone(), meeting.path(), &schedule);
+                scope.spawn(move || {
+                    let mut pair = Pair {
+                        board: Board::open(&meeting, rank).unwrap(),
+                        link: Bare::new(Board::open(&lines, rank).unwrap()),
+                        pace: Pace::new(),
+                    };
+                    pair.walk(Way::Stream, schedule).unwrap()
+                })
+            });
+            both.map(|one| one.join().unwrap())
+        });
+        assert_eq!(walked[0], walked[1], "both go by one clock");
+        let sizes: Vec<Op> = walked[0].keys().copied().collect();
+        assert_eq!(
+            sizes,
+            crate::sizes::netpipe(1, 40, 3)
+                .into_iter()
+                .map(Op::Stream)
+                .collect::<Vec<_>>()
+        );
+        assert!(walked[0].values().all(|trials| trials.len() == 3));
     }
 }

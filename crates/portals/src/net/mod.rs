@@ -39,6 +39,7 @@
 //!
 //! There are two channels, for requests and for answers, with pendings, numbers and a priority of the fabric each. An
 //! answer never waits for a request, so that processes which all have requests outstanding do not wait for each other in a circle.
+//! Messages of a channel to several processes leave by one of two [policies](TransmitPolicy): fair, or in one FIFO as the paper's firmware has it.
 //!
 //! A receiver gives a sender a tag when they meet, and forgets the source only after the sender has agreed under that tag that nothing is
 //! outstanding. So any number of senders share one source structure and nothing is delivered twice. The numbers of a channel go on where they
@@ -65,6 +66,7 @@ mod wire;
 
 pub use figures::Figures;
 pub use occupancy::Occupancy;
+pub use transmit::TransmitPolicy;
 pub use tunables::NetTunables;
 pub use upper::{Channel, Departure, HEADER_BYTES, NoPending, Outcome, Placement, RxId, Upper};
 

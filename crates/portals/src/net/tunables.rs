@@ -1,5 +1,7 @@
 //! Settings of the network layer.
 
+use super::transmit::TransmitPolicy;
+
 farpost_tunables::tunables! {
     /// Tunables of the Portals network layer.
     pub struct NetTunables {
@@ -21,7 +23,16 @@ farpost_tunables::tunables! {
         shared: "FARPOST_PORTALS_SHARED" = 512 << 10, 4 << 10..=1 << 40, "bytes";
         /// Time without an acknowledgement after which packets are sent again. Only what was lost needs it; it doubles with each time.
         resend: "FARPOST_PORTALS_RESEND" = 100, 0..=60_000, "milliseconds";
+        /// How messages to several processes take turns: 0 fair, a queue for each process; 1 one FIFO for all, as on the SeaStar, where who takes nothing holds up what is for others.
+        transmit: "FARPOST_PORTALS_TRANSMIT" = 0, 0..=1, "policy";
         /// Which messages carry a CRC-32: 0 none, 1 those that cross a wire, 2 all.
         check: "FARPOST_PORTALS_CHECK" = 1, 0..=2, "routes";
+    }
+}
+
+impl NetTunables {
+    /// How messages to several processes take turns.
+    pub fn transmit_policy(&self) -> TransmitPolicy {
+        TransmitPolicy::from_repr(self.transmit).unwrap_or_default()
     }
 }

@@ -26,6 +26,7 @@ pub const SMALL: NetTunables = NetTunables {
     chunk: 8192,
     shared: 32 << 10,
     resend: 0,
+    transmit: 0,
     check: 1,
 };
 

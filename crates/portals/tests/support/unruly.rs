@@ -18,6 +18,8 @@ pub struct Chances {
     pub late: u32,
     /// Transfers, not packets, and exactly each so-many-th: a byte of what came is another one.
     pub fetched_wrong: u32,
+    /// Not a chance: packets that there is room for between two calls of progress, whoever they are for; 0: any number.
+    pub at_a_time: u32,
 }
 
 /// Packets of a process that come again long after.
@@ -41,6 +43,8 @@ pub struct Unruly<F> {
     sent: RefCell<Vec<Held>>,
     /// Packets that came again long after.
     lately: Cell<u32>,
+    /// Packets sent since the last call of progress.
+    lately_sent: Cell<u32>,
     /// What is being fetched, by ticket.
     fetching: RefCell<Vec<(Ticket, Piece)>>,
     fetched: Cell<u64>,
@@ -58,6 +62,7 @@ impl<F: Fabric> Unruly<F> {
             held: RefCell::default(),
             sent: RefCell::default(),
             lately: Cell::new(0),
+            lately_sent: Cell::new(0),
             fetching: RefCell::default(),
             fetched: Cell::new(0),
             wrong: Cell::new(0),
@@ -134,6 +139,12 @@ impl<F: Fabric> PacketQueue for Unruly<F> {
     const PACKET_BYTES: usize = F::PACKET_BYTES;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        if self.chances.at_a_time > 0 {
+            if self.lately_sent.get() >= self.chances.at_a_time {
+                return TrySend::Full;
+            }
+            self.lately_sent.set(self.lately_sent.get() + 1);
+        }
         if self.one_in(self.chances.lost) {
             return TrySend::Sent;
         }
@@ -374,6 +385,7 @@ impl<F: Fabric> Fabric for Unruly<F> {
         "unruly"
     }
     fn progress(&self) -> bool {
+        self.lately_sent.set(0);
         self.inner.progress()
     }
 }

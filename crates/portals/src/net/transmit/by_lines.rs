@@ -102,9 +102,9 @@ impl<F: Fabric> Transmit<F> {
         }
     }
 
-    /// Put to the lines of a channel what there is room for. True: something went.
+    /// Put to the lines of a channel what there is room for, at most `ONE` message. True: something went.
     #[inline(never)]
-    pub(super) fn go_by_lines(
+    pub(super) fn go_by_lines<const ONE: bool>(
         &mut self,
         fabric: &F,
         (rx, lines): (&mut impl Piggyback, &mut Lines<F>),
@@ -170,14 +170,17 @@ impl<F: Fabric> Transmit<F> {
             if is_fetched {
                 kept.numbers.add();
                 kept.newest = number;
-                continue;
+            } else {
+                queue.remove_gone(&mut self.pendings, kept.newest, number);
+                if queue.is_empty() {
+                    self.asked -= counts;
+                }
+                let memory = (&mut self.pendings, &mut self.bodies);
+                Self::end_message(fabric, memory, &mut self.finished, (index, number), Outcome::Done);
             }
-            queue.remove_gone(&mut self.pendings, kept.newest, number);
-            if queue.is_empty() {
-                self.asked -= counts;
+            if ONE {
+                break;
             }
-            let memory = (&mut self.pendings, &mut self.bodies);
-            Self::end_message(fabric, memory, &mut self.finished, (index, number), Outcome::Done);
         }
         moved
     }

@@ -47,7 +47,7 @@ impl<F: Fabric> Transmit<F> {
         if queue.has_waiting() {
             return false;
         }
-        let Some(title) = connection.next_new(index, self.window) else {
+        let Some(title) = connection.next_new(index, self.window_at_once) else {
             return false;
         };
         let scarce = self.pendings.are_scarce(index);

@@ -7,6 +7,7 @@
 //! | `pendings`, `bodies` | messages that are being sent; the routes of long bodies |
 //! | `target` | what is kept about a process that is sent to |
 //! | `answers` | what receivers answer, and what happens when they do not |
+//! | `policy` | whose message leaves next: fair, or one FIFO for all |
 //! | `by_lines` | to those who map our memory |
 //! | `fast_path` | messages that go here and now |
 //!
@@ -17,9 +18,11 @@ mod bodies;
 mod by_lines;
 mod fast_path;
 mod pendings;
+mod policy;
 mod target;
 
 pub use bodies::COPIED;
+pub use policy::TransmitPolicy;
 
 use super::control::Piggyback;
 use super::figures::Figures;
@@ -36,6 +39,7 @@ use crate::owner::Owner;
 use bodies::{Bodies, Receiver};
 use farpost_fabric::{Cost, Counter, Fabric, Moment, PACKET_BYTES, Peer, Port, Priority, TrySend};
 use pendings::{Pendings, TransmitPending};
+use policy::Fifo;
 use std::collections::VecDeque;
 use std::time::Duration;
 use target::{SendPath, Target};
@@ -53,7 +57,13 @@ pub struct Transmit<F: Fabric> {
     /// By peer, a bit for each channel: nothing waits to go there, and what fits goes by lines.
     open: Box<[u8]>,
     active: Vec<u16>,
+    /// The order of all messages, where it is one for all targets.
+    fifo: Option<Fifo>,
+    /// The channels whose messages may go by lines without waiting for their turn, a bit each.
+    lanes: u8,
     window: u16,
+    /// The same, of packets that need not wait for their turn: none where there is one FIFO.
+    window_at_once: u16,
     resend: Duration,
     /// By peer: where the numbers of its channels go on when it is given a structure. Acknowledgements by the way name no
     /// connection, and one that was on its way when the structure was given up must not mean a packet of the next one.
@@ -66,6 +76,8 @@ impl<F: Fabric> Transmit<F> {
     pub fn new(fabric: &F, owner: Owner, config: &NetTunables) -> Self {
         let each = config.tx_pendings as usize;
         let near = lines::reached(fabric);
+        let fifo = (config.transmit_policy() == TransmitPolicy::OneFifo).then(Fifo::default);
+        let window = config.window as u16;
         Self {
             port: owner.port(),
             pendings: Pendings::new(each),
@@ -74,7 +86,10 @@ impl<F: Fabric> Transmit<F> {
             asked: 0,
             open: vec![0; fabric.processes() as usize].into(),
             active: Vec::with_capacity(config.sources as usize + 1 + near),
-            window: config.window as u16,
+            lanes: if fifo.is_some() { 0 } else { 3 },
+            window,
+            window_at_once: if fifo.is_some() { 0 } else { window },
+            fifo,
             resend: Duration::from_millis(config.resend),
             numbers: vec![[fabric.me().0 as u16 ^ 0x5a00; 2]; fabric.processes() as usize].into(),
             finished: VecDeque::with_capacity(4 * each),
@@ -220,11 +235,16 @@ impl<F: Fabric> Transmit<F> {
             self.asked += counts;
         }
         let alone = queue.push(&mut self.pendings, number);
-        let waits = matches!(&target.path, SendPath::Packets(connection) if connection.is_waiting());
-        if alone && !waits {
-            self.go(fabric, (rx, lines), figures, at, index);
+        if let Some(fifo) = &mut self.fifo {
+            self.pendings.at(number).ticket = fifo.draw();
+            self.note_unsent(at);
+            self.go_in_order(fabric, (rx, lines), figures, index, None);
+        } else {
+            if alone && !target.is_waiting() {
+                self.go::<false>(fabric, (rx, lines), figures, at, index);
+            }
+            self.note_unsent(at);
         }
-        self.note_unsent(at);
         if staged {
             self.bodies.call_back(length);
         }
@@ -235,7 +255,7 @@ impl<F: Fabric> Transmit<F> {
     fn note_unsent(&mut self, at: u16) {
         let target = self.targets.at(at);
         if target.near {
-            self.open[target.peer.index()] = target.open_lanes();
+            self.open[target.peer.index()] = target.open_lanes() & self.lanes;
         }
         if target.has_waiting() && !target.active {
             target.active = true;
@@ -243,9 +263,9 @@ impl<F: Fabric> Transmit<F> {
         }
     }
 
-    /// Send what a channel may send now.
+    /// Send what a channel may send now, at most `ONE` message.
     #[inline(always)]
-    fn go(
+    fn go<const ONE: bool>(
         &mut self,
         fabric: &F,
         (rx, lines): (&mut impl Piggyback, &mut Lines<F>),
@@ -254,13 +274,13 @@ impl<F: Fabric> Transmit<F> {
         index: usize,
     ) -> bool {
         match self.targets.at(at).path {
-            SendPath::Packets(_) => self.go_in_packets(fabric, rx, figures, at, index),
-            SendPath::Lines(_) => self.go_by_lines(fabric, (rx, lines), at, index),
+            SendPath::Packets(_) => self.go_in_packets::<ONE>(fabric, rx, figures, at, index),
+            SendPath::Lines(_) => self.go_by_lines::<ONE>(fabric, (rx, lines), at, index),
         }
     }
 
     #[inline(always)]
-    fn go_in_packets(
+    fn go_in_packets<const ONE: bool>(
         &mut self,
         fabric: &F,
         rx: &mut impl Piggyback,
@@ -317,10 +337,13 @@ impl<F: Fabric> Transmit<F> {
             }
             fabric.wake_by(&target.bell);
             moved = true;
-            queue.advance(&self.pendings);
+            let whole = queue.advance(&self.pendings);
             if !connection.went(index) {
                 figures.resent += 1;
                 fabric.count(peer, Counter::Retries, 1);
+            }
+            if ONE && whole {
+                break;
             }
         }
         moved
@@ -335,8 +358,15 @@ impl<F: Fabric> Transmit<F> {
         figures: &mut Figures,
         turn: u64,
     ) -> bool {
+        if self.fifo.is_some() {
+            return self.pump_in_order(fabric, (rx, lines), figures, turn);
+        }
         let mut moved = false;
         let mut at = 0;
+        if self.active.len() > 1 {
+            // What all share, a fabric's room say, is not always the same one's.
+            self.active.rotate_left(1);
+        }
         while at < self.active.len() {
             let place = self.active[at];
             if self.targets.at(place).pauses(turn) {
@@ -344,11 +374,11 @@ impl<F: Fabric> Transmit<F> {
                 continue;
             }
             for index in 0..2 {
-                moved |= self.go(fabric, (rx, lines), figures, place, index);
+                moved |= self.go::<false>(fabric, (rx, lines), figures, place, index);
             }
             let target = self.targets.at(place);
             if target.near {
-                self.open[target.peer.index()] = target.open_lanes();
+                self.open[target.peer.index()] = target.open_lanes() & self.lanes;
             }
             // What only waits for an acknowledgement comes back here with it.
             if target.is_blocked(self.window) {

@@ -20,6 +20,8 @@ pub struct TransmitPending {
     pub packet_len: u8,
     pub route: BodyRoute,
     pub token: u64,
+    /// Its place in the one FIFO, where there is one.
+    pub ticket: u64,
     pub length: usize,
     pub body: Segments,
     /// The place of the copy that `body` is.
@@ -37,6 +39,7 @@ impl TransmitPending {
             packet_len: 0,
             route: BodyRoute::Inline,
             token: 0,
+            ticket: 0,
             length: 0,
             body: Segments::default(),
             copy: None,

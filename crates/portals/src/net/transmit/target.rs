@@ -53,6 +53,12 @@ impl<F: Fabric> Target<F> {
         count > 0 && (free <= reserve || count >= 3 * free)
     }
 
+    /// Whether there was a refusal, and nobody has looked since whether the pause after it is over.
+    #[inline(always)]
+    pub fn is_waiting(&self) -> bool {
+        matches!(&self.path, SendPath::Packets(connection) if connection.is_waiting())
+    }
+
     /// Whether a pause after a refusal lasts.
     #[inline(always)]
     pub fn pauses(&mut self, turn: u64) -> bool {
