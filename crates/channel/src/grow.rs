@@ -68,7 +68,7 @@ impl<F: Fabric> Postboxes<F> {
     #[cold]
     pub(crate) fn grow(&mut self, peer: Peer) {
         self.resume(peer);
-        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+        let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         if tx.dead || tx.growing || tx.slots == tx.layout.slots {

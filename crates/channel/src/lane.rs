@@ -147,7 +147,7 @@ impl<F: Fabric> Postboxes<F> {
     /// Say so.
     pub fn set_open(&mut self, peer: Peer, open: bool) {
         self.open[peer.index()] = open;
-        if let Some(tx) = self.tx[peer.index()].as_deref_mut() {
+        if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) {
             tx.open = open;
             tx.renew();
         }

@@ -19,7 +19,7 @@ mod send;
 use crate::area::Layout;
 use crate::control::{Lack, PendingConnection, Service};
 use crate::pool::Pool;
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{ByPeer, Fabric, Peer};
 use std::rc::Rc;
 
 pub(crate) use ends::{AckLine, Outlet, Rx, Tx};
@@ -38,14 +38,14 @@ pub struct Postboxes<F: Fabric> {
     pub(crate) fabric: Rc<F>,
     pub(crate) service: Service,
     pub(crate) layout: Layout,
-    pub(crate) tx: Vec<Option<Box<Tx<F>>>>,
-    pub(crate) rx: Vec<Option<Box<Rx<F>>>>,
+    pub(crate) tx: ByPeer<Option<Box<Tx<F>>>>,
+    pub(crate) rx: ByPeer<Option<Box<Rx<F>>>>,
     pub(crate) senders: Vec<Peer>,
     /// Senders whose queues [rest](crate::rest): not among the others meanwhile.
     pub(crate) resting: Vec<Peer>,
     /// For each peer, whether messages may go to it [at once](crate::lane), as far as its user knows.
     pub(crate) open: Vec<bool>,
-    pub(crate) pools: Vec<Option<Box<Pool>>>,
+    pub(crate) pools: ByPeer<Option<Box<Pool>>>,
     pub(crate) connecting: Vec<PendingConnection>,
     /// Connections that wait for descriptors or memory.
     pub(crate) lacks: Vec<Lack>,
@@ -67,12 +67,12 @@ impl<F: Fabric> Postboxes<F> {
         Self {
             service,
             layout: Layout::new(tunables, size),
-            tx: (0..size).map(|_| None).collect(),
-            rx: (0..size).map(|_| None).collect(),
+            tx: ByPeer::new(size as usize),
+            rx: ByPeer::new(size as usize),
             senders: Vec::new(),
             resting: Vec::new(),
             open: vec![true; size as usize],
-            pools: (0..size).map(|_| None).collect(),
+            pools: ByPeer::new(size as usize),
             connecting: Vec::new(),
             lacks: Vec::new(),
             own_area: None,

@@ -13,10 +13,11 @@ impl<F: Fabric> Postboxes<F> {
     /// way to them: they are free again. True: one was found, and a fault names it.
     pub(crate) fn reap_ended(&mut self) -> bool {
         let mut found = false;
-        for index in 0..self.tx.len() {
-            let peer = Peer(index as u32);
+        let mut next = 0;
+        while let Some(peer) = self.tx.written_from(next) {
+            next = peer.index() + 1;
             self.refresh(peer);
-            let Some(tx) = self.tx[index].as_deref_mut() else {
+            let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
                 continue;
             };
             if tx.head == tx.acked || tx.dead && tx.blocks.is_empty() {
@@ -46,7 +47,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// `peer` is gone: it takes nothing any more, and nothing more is posted to it.
     pub fn reap(&mut self, peer: Peer) {
-        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+        let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         if let Some(pool) = &mut self.pools[tx.home] {

@@ -22,7 +22,7 @@
 
 pub use crate::pool::REST;
 use crate::postbox::{AckLine, Outlet, Postboxes, Rx, Tx};
-use farpost_fabric::{Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Remote};
+use farpost_fabric::{ByPeer, Fabric, FabricError, Fault, LINE_BYTES, LocalMemory, Moment, Peer, Remote};
 
 /// Beside a sender's count of postboxes: nothing is on its way. The word is 0 otherwise.
 const RESTING: u64 = 1 << 32;
@@ -92,7 +92,7 @@ impl<F: Fabric> Rx<F> {
 }
 
 /// Whether a sender whose queue rests has taken that back.
-fn goes_on<F: Fabric>(rx: &[Option<Box<Rx<F>>>], from: Peer) -> bool {
+fn goes_on<F: Fabric>(rx: &ByPeer<Option<Box<Rx<F>>>>, from: Peer) -> bool {
     rx[from.index()]
         .as_deref()
         .is_none_or(|rx| rx.memory.load(rx.word_at()) != RESTING | u64::from(rx.tail))
@@ -104,9 +104,10 @@ impl<F: Fabric> Postboxes<F> {
     pub fn rest(&mut self, now: Moment) -> bool {
         // Who sent waits for them to rest.
         self.settle();
-        for index in 0..self.tx.len() {
-            let peer = Peer(index as u32);
-            if self.tx[index].is_some() && self.fabric.gives_back(peer) {
+        let mut next = 0;
+        while let Some(peer) = self.tx.written_from(next) {
+            next = peer.index() + 1;
+            if self.tx[peer.index()].is_some() && self.fabric.gives_back(peer) {
                 self.refresh(peer);
                 self.rest_queue(peer, now);
             }
@@ -154,7 +155,7 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     fn rest_queue(&mut self, peer: Peer, now: Moment) {
-        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+        let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         if let Outlet::Own(area) = &tx.outlet
@@ -180,7 +181,12 @@ impl<F: Fabric> Postboxes<F> {
     /// The queue to `peer` is about to be used. Asked for before anything is written there.
     #[cold]
     pub(crate) fn resume(&mut self, peer: Peer) {
-        let Some(tx) = self.tx[peer.index()].as_deref_mut().filter(|tx| tx.resting) else {
+        let Some(tx) = self
+            .tx
+            .get_mut(peer.index())
+            .and_then(Option::as_deref_mut)
+            .filter(|tx| tx.resting)
+        else {
             return;
         };
         (tx.resting, tx.given_back, tx.quiet) = (false, false, None);
@@ -191,7 +197,10 @@ impl<F: Fabric> Postboxes<F> {
     }
 
     fn check_put(&mut self, peer: Peer, result: Result<(), FabricError>) {
-        if let (Err(error), Some(tx)) = (result, self.tx[peer.index()].as_deref_mut()) {
+        if let (Err(error), Some(tx)) = (
+            result,
+            self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut),
+        ) {
             tx.die();
             self.fabric.record_fault(Fault { peer, error });
         }

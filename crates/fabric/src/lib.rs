@@ -18,6 +18,7 @@
 //! communicators, or of any messaging layer.
 
 mod bulk;
+mod by_peer;
 pub mod clock;
 #[cfg(all(feature = "conformance", not(loom)))]
 pub mod conformance;
@@ -47,6 +48,7 @@ pub mod wait;
 mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
+pub use by_peer::ByPeer;
 pub use counters::{Counter, Counters};
 pub use error::{End, ErrorStatus, FabricError, Fault, Result};
 pub use fault_log::FaultLog;

@@ -10,7 +10,7 @@ impl<F: Fabric> Postboxes<F> {
     /// The sender's queue is beyond trust: record why and stop reading it.
     #[cold]
     pub fn fail_sender(&mut self, peer: Peer, error: FabricError) {
-        if let Some(rx) = self.rx[peer.index()].as_deref_mut() {
+        if let Some(rx) = self.rx.get_mut(peer.index()).and_then(Option::as_deref_mut) {
             rx.dead = true;
         }
         self.senders.retain(|sender| *sender != peer);
@@ -24,15 +24,16 @@ impl<F: Fabric> Postboxes<F> {
         if F::MAPPED {
             return;
         }
-        for index in 0..self.tx.len() {
-            if let Some(tx) = self.tx[index].as_deref_mut()
+        let mut next = 0;
+        while let Some(peer) = self.tx.written_from(next) {
+            next = peer.index() + 1;
+            if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut)
                 && !tx.dead
                 && tx.head != tx.acked
                 && let Outlet::Far(memory) = &tx.outlet
                 && let Err(error) = memory.order()
             {
                 tx.die();
-                let peer = Peer(index as u32);
                 self.fabric.record_fault(Fault { peer, error });
             }
         }
@@ -69,7 +70,7 @@ impl<F: Fabric> Postboxes<F> {
     pub fn settle(&mut self) {
         for index in 0..self.senders.len() {
             let peer = self.senders[index];
-            let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+            let Some(rx) = self.rx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
                 continue;
             };
             if rx.owed > 0 {
@@ -77,21 +78,21 @@ impl<F: Fabric> Postboxes<F> {
                 self.check_ack(peer, result);
             }
         }
-        let count = |index: usize, counted: &mut Traffic, postboxes: Counter, bytes: Counter| {
+        let count = |peer: Peer, counted: &mut Traffic, postboxes: Counter, bytes: Counter| {
             if counted.postboxes > 0 {
-                let (peer, counted) = (Peer(index as u32), std::mem::take(counted));
+                let counted = std::mem::take(counted);
                 self.fabric.count(peer, postboxes, counted.postboxes);
                 self.fabric.count(peer, bytes, counted.bytes);
             }
         };
-        for (index, tx) in self.tx.iter_mut().enumerate() {
+        for (peer, tx) in self.tx.written_mut() {
             if let Some(tx) = tx {
-                count(index, &mut tx.counted, Counter::Sent, Counter::SentBytes);
+                count(peer, &mut tx.counted, Counter::Sent, Counter::SentBytes);
             }
         }
-        for (index, rx) in self.rx.iter_mut().enumerate() {
+        for (peer, rx) in self.rx.written_mut() {
             if let Some(rx) = rx {
-                count(index, &mut rx.counted, Counter::Received, Counter::ReceivedBytes);
+                count(peer, &mut rx.counted, Counter::Received, Counter::ReceivedBytes);
             }
         }
     }

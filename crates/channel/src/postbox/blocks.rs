@@ -30,12 +30,14 @@ impl<F: Fabric> Postboxes<F> {
             return Some(block);
         }
         let home = self.tx[peer.index()].as_deref()?.home;
-        for other in 0..self.tx.len() {
-            if self.tx[other]
+        let mut next = 0;
+        while let Some(other) = self.tx.written_from(next) {
+            next = other.index() + 1;
+            if self.tx[other.index()]
                 .as_deref()
                 .is_some_and(|tx| tx.home == home && !tx.blocks.is_empty())
             {
-                self.refresh(Peer(other as u32));
+                self.refresh(other);
             }
         }
         self.try_block(peer, size)
@@ -52,7 +54,7 @@ impl<F: Fabric> Postboxes<F> {
             // What was not touched yet costs memory. Where the fabric does not map, the ack is in our own cache.
             self.refresh(peer);
         }
-        let tx = self.tx[peer.index()].as_deref_mut()?;
+        let tx = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut)?;
         let block = self.pools[tx.home].as_mut()?.take(tx.lent, size)?;
         tx.lent += size.parts();
         Some(block)
@@ -141,7 +143,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Give back a block that was taken and not posted.
     pub fn return_block(&mut self, peer: Peer, block: u32) {
-        if let Some(tx) = self.tx[peer.index()].as_deref_mut()
+        if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut)
             && let Some(pool) = &mut self.pools[tx.home]
         {
             tx.lent -= pool.parts(block);

@@ -10,7 +10,7 @@ impl<F: Fabric> Postboxes<F> {
     /// Tell `peer` whether messages that have to be kept are held back.
     #[cold]
     pub fn hold_back(&mut self, peer: Peer, on: bool) {
-        let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+        let Some(rx) = self.rx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         rx.say = rx.say & !HOLD_BACK | if on { HOLD_BACK } else { 0 };
@@ -76,7 +76,7 @@ impl<F: Fabric> Postboxes<F> {
     /// As [`consume`](Self::consume) where nobody knows whether there are more to come: nothing is prefetched.
     #[inline(always)]
     pub fn consume_burst(&mut self, peer: Peer, count: u32, bytes: u64) {
-        let Some(rx) = self.rx[peer.index()].as_deref_mut() else {
+        let Some(rx) = self.rx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         rx.tail = rx.tail.wrapping_add(count);

@@ -73,7 +73,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Read the receiver's ack and take back what it frees.
     pub(crate) fn refresh(&mut self, peer: Peer) {
-        let Some(tx) = self.tx[peer.index()].as_deref_mut() else {
+        let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) else {
             return;
         };
         if tx.dead || tx.head == tx.acked && tx.said == 0 && !tx.growing {
@@ -163,7 +163,7 @@ impl<F: Fabric> Postboxes<F> {
 
     /// Whether somebody who maps what we post has not taken all of it.
     pub fn has_untaken(&self) -> bool {
-        self.tx.iter().flatten().any(|tx| {
+        self.tx.written().filter_map(|(_, tx)| tx.as_deref()).any(|tx| {
             matches!(tx.outlet, Outlet::Own(..))
                 && !tx.dead
                 && tx.head != tx.acked

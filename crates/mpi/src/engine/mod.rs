@@ -26,7 +26,7 @@ use carrier::Limits;
 use context::{Context, Unexpected};
 use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
-use farpost_fabric::{End, Fabric, FabricError, Fault, Line, Moment, Peer};
+use farpost_fabric::{ByPeer, End, Fabric, FabricError, Fault, Line, Moment, Peer};
 use grant::Grants;
 use request::{Operation, RecvState, Request, Send, Status};
 use std::collections::{BTreeMap, VecDeque};
@@ -110,7 +110,7 @@ pub struct Engine<F: Fabric, C> {
     context_index: BTreeMap<u64, usize>,
     pub(crate) last_context: (u64, usize),
     free_contexts: Vec<usize>,
-    pub(crate) outgoing: Vec<Outgoing>,
+    pub(crate) outgoing: ByPeer<Outgoing>,
     /// Peers with something in `outgoing`.
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
@@ -120,7 +120,7 @@ pub struct Engine<F: Fabric, C> {
     pub(crate) by_postbox: Vec<bool>,
     pub(crate) by_postbox_all: bool,
     /// Memory that unexpected messages of each peer take, and those of all.
-    unexpected_cost: Vec<u64>,
+    unexpected_cost: ByPeer<u64>,
     unexpected_total: u64,
     /// Peers whose messages are held back, and for each peer whether it is one of them.
     held_back: Vec<Peer>,
@@ -184,12 +184,12 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             context_index: BTreeMap::new(),
             last_context: (u64::MAX, 0),
             free_contexts: Vec::new(),
-            outgoing: (0..size).map(|_| Outgoing::default()).collect(),
+            outgoing: ByPeer::new(size),
             busy: Vec::new(),
             is_busy: vec![false; size],
             by_postbox_all: !by_postbox.contains(&false),
             by_postbox,
-            unexpected_cost: vec![0; size],
+            unexpected_cost: ByPeer::new(size),
             unexpected_total: 0,
             held_back: Vec::new(),
             is_held_back: vec![false; size],
