@@ -47,7 +47,6 @@ impl End {
         self.world.fabric().time()
     }
 
-    #[allow(unsafe_code)]
     fn buffers(&mut self) -> (SendBuf, RecvBuf) {
         let byte = || Datatype::predefined(BYTE).expect("a byte");
         let (to, len) = (self.inward.as_mut_ptr().cast(), self.inward.len() as u64);

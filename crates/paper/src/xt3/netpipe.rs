@@ -63,7 +63,6 @@ struct End {
 }
 
 impl End {
-    #[allow(unsafe_code)]
     fn new(fabric: SimFabric, len: usize) -> Self {
         let fabric = Rc::new(fabric);
         let (me, size) = (fabric.me().0, fabric.size());

@@ -215,7 +215,7 @@ pub enum Event {
     /// In the host's memory; it interrupts this process.
     Posted(Seen, Option<Peer>),
     Seen(Seen),
-    /// Nobody has asked for the body that was the so-manieth kept.
+    /// Nobody has asked for the body of this number among those kept.
     Hold(HostId, u64),
     /// Memory is withdrawn, of which a body may be held here.
     Withdrawn(HostId, u64),
@@ -431,7 +431,7 @@ impl Adapter for SeaStar {
         self.tx_pendings += 1;
         self.note_pendings();
         // Lanes are ports with two priorities each, the high one first.
-        let answer = packet.lane % 2 == 0;
+        let answer = packet.lane.is_multiple_of(2);
         let named = packet.bytes.last_chunk().map(|key| u64::from_le_bytes(*key));
         let memory = named.and_then(|key| self.exposed.get(&key).filter(|it| it.to == to));
         let (key, body) = match memory {

@@ -27,7 +27,7 @@ struct Current {
     /// The engine knows where the body goes, or that it goes nowhere.
     open: bool,
     place: Place,
-    /// So-manieth that waits for a get.
+    /// Its number among those that ever waited for a get.
     kept: u64,
 }
 
