@@ -8,7 +8,7 @@ use crate::rpc::Rpc;
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority};
+use farpost_fabric::{Cost, Fabric, Fault, Peer, Port, Priority, Work};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -140,6 +140,7 @@ impl<F: Fabric> Jam<F> {
     /// The process does not exist, or the number cannot be one.
     #[inline]
     pub fn rpc(&self, to: Peer, number: u32, argument: &[u8]) -> Result<(), JamError> {
+        self.fabric.charge(Cost::Work(Work::JamRpcCall));
         self.rpc.start(&self.service, &self.rdma, to, number, argument)
     }
 

@@ -9,6 +9,8 @@ use crate::time::{Ps, Rate};
 
 pub(super) struct Bus {
     free: Ps,
+    /// An engine has it until then. The processor's own stores are posted in the bridge, and wait there.
+    engine: Ps,
     /// Bursts written since the last read.
     written: u64,
     /// Time that it was taken.
@@ -19,6 +21,7 @@ impl Bus {
     pub fn new() -> Self {
         Self {
             free: Ps::ZERO,
+            engine: Ps::ZERO,
             written: 0,
             busy: Ps::ZERO,
         }
@@ -40,20 +43,22 @@ impl Bus {
             + dma.memory * (fetches + pushed)
             + dma.bridge * (bursts - fetches)
             + pci.time(u64::from(bytes));
-        self.take(now, time)
+        self.engine = self.take(now, time);
+        self.engine
     }
 
     /// An engine writes `bytes` to memory; when it has.
     pub fn write(&mut self, now: Ps, bytes: u32, pci: Rate, dma: &DmaParams) -> Ps {
         let bursts = u64::from(bytes.div_ceil(dma.burst));
         self.written += bursts;
-        self.take(now, dma.overhead * bursts + pci.time(u64::from(bytes)))
+        self.engine = self.take(now, dma.overhead * bursts + pci.time(u64::from(bytes)));
+        self.engine
     }
 
     /// The processor takes the bus for so long; what it waits for it: a burst of an engine at most.
     pub fn access(&mut self, now: Ps, time: Ps, pci: Rate, dma: &DmaParams) -> Ps {
         let burst = dma.overhead + dma.memory + pci.time(u64::from(dma.burst));
-        let wait = (self.free - now).min(burst);
+        let wait = (self.engine - now).min(burst);
         self.take(now, time);
         wait
     }

@@ -119,7 +119,7 @@ impl StarTx {
                 bus: Bus::new(),
                 engine: Engine::default(),
                 receive: Default::default(),
-                room: [params.queue; 2],
+                room: [0; 2],
                 known: [0; 2],
                 reads: 1,
                 used: BTreeMap::new(),
