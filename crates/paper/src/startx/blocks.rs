@@ -108,7 +108,10 @@ pub fn rpc(machine: &Machine, bytes: usize) -> Ps {
 /// A world over JAM; `blind`: its collectives do not look at who shares a host.
 pub fn world(fabric: SimFabric, blind: bool) -> World<SimFabric> {
     let mut config = WorldConfig {
-        device: DeviceConfig { device: Device::Jam, ..DeviceConfig::default() },
+        device: DeviceConfig {
+            device: Device::Jam,
+            ..DeviceConfig::default()
+        },
         ..WorldConfig::default()
     };
     config.tuning.bcast = u64::from(blind) as _;

@@ -32,7 +32,8 @@ pub fn time(machine: &Machine, per_smp: &[u32], n: u64, blind: bool) -> Ps {
         for root in 0..size {
             // SAFETY: the buffer lives until the collective has ended.
             let block = unsafe { RecvBuf::new(columns.as_mut_ptr().cast(), bytes, blocks::byte()) };
-            let plan = coll::bcast(&world.site(comm), block.into(), Root::Rank(root as usize)).expect("a plan");
+            let plan =
+                coll::bcast(&world.site(comm), block.into(), Root::Rank(root as usize)).expect("a plan");
             world.run_collective(comm, plan).expect("bcast");
             world.fabric().compute(Ps::from_secs(flops / rate(n)));
         }

@@ -6,7 +6,6 @@
 
 use super::machine;
 use farpost_fabric::{Fabric, Peer, Port, Priority, TrySend, lane};
-use farpost_jam::pio::TRANSMIT;
 use farpost_jam::{Header, Jam, JamTunables};
 use farpost_sim::adapter::{Pair, RECEIVE_COUNT, StarTx};
 use farpost_sim::fabric::SimFabric;
@@ -64,8 +63,8 @@ impl End {
     fn try_send(&self) -> bool {
         match self.access {
             Access::Single(bytes) => {
-                // One message at most waits in JAM's own queue before the adapter's.
-                if self.jam.has_waiting() && self.jam.status().transmit(Priority::High) < TRANSMIT as u32 {
+                let me = self.jam.fabric().me();
+                if !self.with_adapter(|adapter, kernel| adapter.takes(kernel, me, Priority::High)) {
                     return false;
                 }
                 let words = [7u32; 22];
@@ -73,9 +72,13 @@ impl End {
                 self.jam.send(&header, &words[..bytes / 4 - 2]).is_ok()
             }
             Access::Burst => {
-                let pair = Pair { from: self.jam.fabric().me(), to: self.other };
+                let pair = Pair {
+                    from: self.jam.fabric().me(),
+                    to: self.other,
+                };
                 let lane = lane(Port::Jam, Priority::High);
-                self.with_adapter(|adapter, kernel| adapter.send_burst(kernel, pair, lane, &BURST)) == TrySend::Sent
+                self.with_adapter(|adapter, kernel| adapter.send_burst(kernel, pair, lane, &BURST))
+                    == TrySend::Sent
             }
         }
     }
@@ -85,7 +88,8 @@ impl End {
             Access::Single(_) => self.jam.receive(Priority::High).is_some(),
             Access::Burst => {
                 let (me, lane) = (self.jam.fabric().me(), lane(Port::Jam, Priority::High));
-                self.with_adapter(|adapter, kernel| adapter.receive_burst(kernel, me, lane)).is_some()
+                self.with_adapter(|adapter, kernel| adapter.receive_burst(kernel, me, lane))
+                    .is_some()
             }
         }
     }
@@ -221,5 +225,12 @@ pub fn measure(machine: &Machine, access: Access) -> LogP {
     let long = 40.0;
     let or = steady(long) - long - os;
     let half = round_trip(machine, access).micros() / 2.0;
-    LogP { os, or, half, l: half - os - or, plateau: steady(0.0), gap: gap(machine, access).micros() }
+    LogP {
+        os,
+        or,
+        half,
+        l: half - os - or,
+        plateau: steady(0.0),
+        gap: gap(machine, access).micros(),
+    }
 }

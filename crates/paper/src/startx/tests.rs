@@ -13,7 +13,13 @@ fn no_row_is_off_and_all_rows_are_there() {
         let verdict = row.verdict(committed.error(&row.id));
         println!(
             "{:16} {:?} {:.4} {} {:+.1} % {} {}",
-            row.id, row.expected, row.simulated, row.unit, row.error() * 100.0, row.origin, verdict
+            row.id,
+            row.expected,
+            row.simulated,
+            row.unit,
+            row.error() * 100.0,
+            row.origin,
+            verdict
         );
         if verdict == Verdict::Off {
             off.push(row.id.clone());
@@ -27,7 +33,12 @@ fn no_row_is_off_and_all_rows_are_there() {
     }
     let names: Vec<_> = results.figures.iter().map(|it| &it.name[..]).collect();
     assert_eq!(names, ["startx-5", "startx-6", "startx-7"]);
-    assert!(results.figures.iter().all(|it| it.series.iter().all(|it| it.points.len() > 3)));
+    assert!(
+        results
+            .figures
+            .iter()
+            .all(|it| it.series.iter().all(|it| it.points.len() > 3))
+    );
 }
 
 fn predictions(machine: &Machine) -> Vec<(String, f64)> {
@@ -48,7 +59,10 @@ fn every_fitted_number_moves_predictions_and_a_run_repeats() {
     for (number, row) in fitted {
         let moved = match &row[..] {
             // Their predictions are times of other sizes.
-            "X8" => blocks::rpc(&machine, 1024) != blocks::rpc(&machine.scaled(&number.path, 1.2).expect("scaled"), 1024),
+            "X8" => {
+                blocks::rpc(&machine, 1024)
+                    != blocks::rpc(&machine.scaled(&number.path, 1.2).expect("scaled"), 1024)
+            }
             "X9" => {
                 blocks::mpi(&machine, 1024, false)
                     != blocks::mpi(&machine.scaled(&number.path, 1.2).expect("scaled"), 1024, false)

@@ -83,7 +83,10 @@ mod tests {
     #[test]
     fn a_line_is_fetched_once_and_again_after_a_write() {
         let (dma, pci, mut bus) = (dma(), Rate(1e9), Bus::new());
-        assert_eq!(bus.read(Ps::ZERO, 64, pci, &dma), Ps::from_nanos(180 + 300 + 90 + 64));
+        assert_eq!(
+            bus.read(Ps::ZERO, 64, pci, &dma),
+            Ps::from_nanos(180 + 300 + 90 + 64)
+        );
         let free = bus.write(Ps::from_nanos(1000), 64, pci, &dma);
         assert_eq!(free, Ps::from_nanos(1000 + 180 + 64));
         let after = bus.read(free, 64, pci, &dma) - free;

@@ -62,7 +62,9 @@ impl StarTx {
             // Its own event comes.
             return;
         }
-        let Some(job) = self.engine.jobs.front() else { return };
+        let Some(job) = self.engine.jobs.front() else {
+            return;
+        };
         let (to, exclusive) = (job.to, job.exclusive);
         if exclusive && !self.share.borrow_mut().own(self.host, to) {
             // What waits there is taken out of the way.
@@ -83,7 +85,11 @@ impl StarTx {
         };
         if self.free(kernel, HIGH) == 0 {
             let message = self.params.message + self.params.check;
-            return self.at(kernel, self.params.back_end.time(u64::from(message)), Event::Engine);
+            return self.at(
+                kernel,
+                self.params.back_end.time(u64::from(message)),
+                Event::Engine,
+            );
         }
         let payload = self.params.dma.payload;
         let job = self.engine.jobs.front_mut().expect("looked at");
@@ -94,7 +100,10 @@ impl StarTx {
         let bytes = most.min(u32::try_from(job.left).unwrap_or(u32::MAX));
         job.left -= bytes as usize;
         job.sent += bytes as usize;
-        let last = (job.left == 0).then(|| job.message.take()).flatten().map(Box::new);
+        let last = (job.left == 0)
+            .then(|| job.message.take())
+            .flatten()
+            .map(Box::new);
         let ended = job.left == 0;
         let end = self.bus.read(now, bytes, self.params.pci, &self.params.dma);
         let messages = bytes.div_ceil(payload);
@@ -114,10 +123,16 @@ impl StarTx {
     }
 
     fn no_way(&mut self, kernel: &mut Kernel) {
-        let Some(job) = self.engine.jobs.pop_front() else { return };
+        let Some(job) = self.engine.jobs.pop_front() else {
+            return;
+        };
         if let Some(message) = job.message {
             let to = message.to;
-            self.message_failed(kernel, message, FabricError::dead(to, "no way that works leads there"));
+            self.message_failed(
+                kernel,
+                message,
+                FabricError::dead(to, "no way that works leads there"),
+            );
         }
         self.end_of(kernel, job.to);
         self.at(kernel, Ps::ZERO, Event::Engine);
@@ -125,8 +140,17 @@ impl StarTx {
 
     /// A packet of another's engine goes to memory.
     pub(super) fn store(&mut self, kernel: &mut Kernel, bytes: u32, last: Option<Box<Message>>) {
-        let end = self.bus.write(kernel.now + self.params.into, bytes, self.params.pci, &self.params.dma);
-        kernel.at(end, self.host, AdapterEvent::StarTx(Event::Stored { bytes, last }));
+        let end = self.bus.write(
+            kernel.now + self.params.into,
+            bytes,
+            self.params.pci,
+            &self.params.dma,
+        );
+        kernel.at(
+            end,
+            self.host,
+            AdapterEvent::StarTx(Event::Stored { bytes, last }),
+        );
     }
 
     pub(super) fn stored(&mut self, kernel: &mut Kernel, _bytes: u32, last: Option<Box<Message>>) {
@@ -150,7 +174,11 @@ impl StarTx {
             let error = kernel.procs.check_alive(to).err();
             let back = kernel.procs.host_of(from);
             let later = self.params.send + self.params.out + self.params.into + self.params.word_read;
-            kernel.at(now + later, back, AdapterEvent::StarTx(Event::Acknowledged(import, error)));
+            kernel.at(
+                now + later,
+                back,
+                AdapterEvent::StarTx(Event::Acknowledged(import, error)),
+            );
         }
     }
 
@@ -173,7 +201,9 @@ impl StarTx {
 
     /// A peer asks for a block of this host's memory: whoever polls here starts it.
     pub(super) fn asked(&mut self, kernel: &mut Kernel, by: HostId, message: Message) {
-        let What::Moved { op, descriptor } = message.what else { return };
+        let What::Moved { op, descriptor } = message.what else {
+            return;
+        };
         let (from, to) = (message.to, message.from);
         let params = &self.params;
         let seen = params.into + params.word_read + params.receive + params.double_load * 2;
@@ -213,18 +243,27 @@ impl StarTx {
             let error = check(from);
             kernel.procs.record_fault(to, Fault { peer: from, error });
         }
-        self.failed(kernel, packet, &|peer| FabricError::corrupt(peer, "the check of a message", 0u64));
+        self.failed(kernel, packet, &|peer| {
+            FabricError::corrupt(peer, "the check of a message", 0u64)
+        });
     }
 
     /// A packet will not be where it was to go.
-    pub(super) fn failed(&mut self, kernel: &mut Kernel, packet: Packet<Load>, why: &dyn Fn(Peer) -> FabricError) {
+    pub(super) fn failed(
+        &mut self,
+        kernel: &mut Kernel,
+        packet: Packet<Load>,
+        why: &dyn Fn(Peer) -> FabricError,
+    ) {
         if usize::from(packet.lane) == HIGH {
             self.gone(kernel, packet.to, 1);
         }
         let message = match packet.load {
             Load::Last(message) => message,
             Load::Own(event) => match *event {
-                AdapterEvent::StarTx(Event::Block { last: Some(message), .. }) => {
+                AdapterEvent::StarTx(Event::Block {
+                    last: Some(message), ..
+                }) => {
                     if !matches!(message.what, What::Write { .. }) {
                         self.end_of(kernel, packet.to);
                     }

@@ -28,7 +28,9 @@ use crate::time::Ps;
 use crate::topology::{Port as HostPort, Route};
 use bus::Bus;
 use engine::{Engine, Job};
-use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, LANES, Peer, Port, Result, TrySend};
+use farpost_fabric::{
+    Counter, Descriptor, Direction, FabricError, Fault, LANES, Peer, Port, Priority, Result, TrySend,
+};
 use share::Share;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -53,7 +55,11 @@ pub enum Event {
     /// Those are in memory.
     Stored { bytes: u32, last: Option<Box<Message>> },
     /// A message is in a receive queue.
-    Queued { priority: usize, bytes: u32, message: Option<Box<Message>> },
+    Queued {
+        priority: usize,
+        bytes: u32,
+        message: Option<Box<Message>>,
+    },
     /// What waits with high priority is taken to memory: a block comes.
     Drain,
     /// Whoever found a transmit queue full looks again.
@@ -103,13 +109,20 @@ pub struct StarTx {
 impl StarTx {
     /// The adapters of all hosts of a machine, whose network has two lanes of `queue` places at each host.
     pub fn of_hosts(params: &StarTxParams, kernel: &mut Kernel, hosts: u32) -> Vec<StarTx> {
-        let share = Rc::new(RefCell::new(Share(vec![share::Receiver::default(); hosts as usize])));
+        let share = Rc::new(RefCell::new(Share(vec![
+            share::Receiver::default();
+            hosts as usize
+        ])));
         let adapter = |host: u32| {
             let fifo = kernel.net.add(ResourceSpec {
                 room: Some(params.queue),
                 lanes: 2,
                 priorities: true,
-                ..ResourceSpec::new(format!("transmit queues of host {host}"), params.back_end, params.out)
+                ..ResourceSpec::new(
+                    format!("transmit queues of host {host}"),
+                    params.back_end,
+                    params.out,
+                )
             });
             StarTx {
                 params: params.clone(),
@@ -134,13 +147,19 @@ impl StarTx {
     /// Adds that path's resources; `None`: nothing leads there.
     fn path(&self, kernel: &mut Kernel, to: HostId, priority: usize, route: Route) -> Option<Path> {
         let lane = priority as u8;
-        let fifo = [Hop { resource: self.fifo, lane }];
+        let fifo = [Hop {
+            resource: self.fifo,
+            lane,
+        }];
         let ends = [self.host, to].map(|host| HostPort { host, rail: 0 });
         kernel.path((ends[0], ends[1]), lane, route, &fifo, &[])
     }
 
     fn free(&self, kernel: &Kernel, priority: usize) -> u32 {
-        let hop = Hop { resource: self.fifo, lane: priority as u8 };
+        let hop = Hop {
+            resource: self.fifo,
+            lane: priority as u8,
+        };
         kernel.net.room(hop).unwrap_or(u32::MAX)
     }
 
@@ -158,7 +177,10 @@ impl StarTx {
     /// The counts of the status word, for people and tests, without reading it: receive queues, transmit queues.
     pub fn counts(&self, kernel: &Kernel) -> ([u32; 2], [u32; 2]) {
         let waiting = |priority: usize| (self.receive[priority].len() as u32).min(RECEIVE_COUNT);
-        ([HIGH, LOW].map(waiting), [HIGH, LOW].map(|priority| self.free(kernel, priority)))
+        (
+            [HIGH, LOW].map(waiting),
+            [HIGH, LOW].map(|priority| self.free(kernel, priority)),
+        )
     }
 
     /// The processor's access of so many words has the bus for two clocks a word and what a burst costs; what it waits.
@@ -186,6 +208,13 @@ impl StarTx {
         }
         self.room[priority] -= count;
         (time, true)
+    }
+
+    /// What software looks at before it sends: whether a transmit queue takes a message.
+    pub fn takes(&mut self, kernel: &mut Kernel, from: Peer, priority: Priority) -> (Ps, bool) {
+        let (time, room) = self.find_room(kernel, from, priority as usize, 1);
+        self.room[priority as usize] += u32::from(room);
+        (time, room)
     }
 
     fn refuse(&mut self, kernel: &mut Kernel, from: Peer) {
@@ -249,13 +278,29 @@ impl StarTx {
     }
 
     /// Send 64 bytes, header included, with one store (`stda`).
-    pub fn send_burst(&mut self, kernel: &mut Kernel, pair: Pair, lane: usize, bytes: &[u8]) -> (Ps, TrySend) {
+    pub fn send_burst(
+        &mut self,
+        kernel: &mut Kernel,
+        pair: Pair,
+        lane: usize,
+        bytes: &[u8],
+    ) -> (Ps, TrySend) {
         assert_eq!(bytes.len() as u32, BURST, "a burst");
         let store = self.params.burst_store;
         // It has left the processor; the bus takes its time for it.
         let tail = self.params.pci.time(u64::from(BURST));
-        let packet = Outgoing { pair, lane, route: Route::Fixed(0), bytes };
-        self.send_by(kernel, packet, (1, BURST + self.params.check, BURST + self.params.check), (store, tail))
+        let packet = Outgoing {
+            pair,
+            lane,
+            route: Route::Fixed(0),
+            bytes,
+        };
+        self.send_by(
+            kernel,
+            packet,
+            (1, BURST + self.params.check, BURST + self.params.check),
+            (store, tail),
+        )
     }
 
     fn send_by(
@@ -277,10 +322,16 @@ impl StarTx {
         let words = u64::from(parts.1 / 4 * (parts.0 - 1) + parts.2 / 4);
         let begin = looked + self.access(kernel, words) + self.params.send * u64::from(parts.0);
         let end = begin + stores;
-        let what = What::Packet { lane: packet.lane, bytes: packet.bytes.to_vec() };
+        let what = What::Packet {
+            lane: packet.lane,
+            bytes: packet.bytes.to_vec(),
+        };
         let message = Message { from, to, what };
         let to_host = (host, priority, packet.route);
-        if self.launch(kernel, to_host, parts, (begin, end + more), message).is_some() {
+        if self
+            .launch(kernel, to_host, parts, (begin, end + more), message)
+            .is_some()
+        {
             let error = FabricError::dead(to, "no way that works leads there");
             kernel.procs.record_fault(from, Fault { peer: to, error });
         }
@@ -318,7 +369,9 @@ impl StarTx {
         }
         while self.known[priority] > 0 {
             self.known[priority] -= 1;
-            let Some(waiting) = self.pop(kernel, priority) else { break };
+            let Some(waiting) = self.pop(kernel, priority) else {
+                break;
+            };
             time += cost(waiting.bytes) + self.access(kernel, u64::from(waiting.bytes / 4));
             if let Some(message) = waiting.message
                 && let Some(packet) = self.hand_over(kernel, *message, Some((me, lane)))
@@ -334,7 +387,9 @@ impl StarTx {
         let waiting = self.receive[priority].pop_front()?;
         self.registers.received += 1;
         let now = kernel.now;
-        kernel.net.release(&mut kernel.queue, now, self.host, priority as u8);
+        kernel
+            .net
+            .release(&mut kernel.queue, now, self.host, priority as u8);
         if priority == HIGH {
             self.gone(kernel, self.host, 1);
         }
@@ -353,10 +408,18 @@ impl StarTx {
     }
 
     /// A message taken out of the queue: to whoever asks, or to memory for whom it is.
-    fn hand_over(&mut self, kernel: &mut Kernel, message: Message, asks: Option<(Peer, usize)>) -> Option<Arrived> {
+    fn hand_over(
+        &mut self,
+        kernel: &mut Kernel,
+        message: Message,
+        asks: Option<(Peer, usize)>,
+    ) -> Option<Arrived> {
         match message.what {
             What::Packet { lane, bytes } if asks == Some((message.to, lane)) => {
-                let packet = Arrived { from: message.from, bytes };
+                let packet = Arrived {
+                    from: message.from,
+                    bytes,
+                };
                 return Some(packet);
             }
             What::Packet { lane, .. } => {
@@ -392,7 +455,15 @@ impl StarTx {
             self.drain(kernel);
         }
         // An interrupt is its own message, which its handler takes at once with what is before it.
-        if self.receive[LOW].iter().any(|it| matches!(it.message.as_deref(), Some(Message { what: What::Ring | What::Read { .. }, .. }))) {
+        if self.receive[LOW].iter().any(|it| {
+            matches!(
+                it.message.as_deref(),
+                Some(Message {
+                    what: What::Ring | What::Read { .. },
+                    ..
+                })
+            )
+        }) {
             while let Some(waiting) = self.pop(kernel, LOW) {
                 if let Some(message) = waiting.message {
                     self.hand_over(kernel, *message, None);
@@ -417,13 +488,23 @@ impl StarTx {
         let bytes = 16 + self.params.check;
         let begin = self.params.send;
         let end = begin + self.params.double_store * 2;
-        let left = self.launch(kernel, (to, LOW, Route::Fixed(0)), (1, bytes, bytes), (begin, end), message);
+        let left = self.launch(
+            kernel,
+            (to, LOW, Route::Fixed(0)),
+            (1, bytes, bytes),
+            (begin, end),
+            message,
+        );
         (end, left)
     }
 
     /// Send a block without memory: who gets it is rung. For experiments below the fabric.
     pub fn send_block(&mut self, kernel: &mut Kernel, pair: Pair, bytes: usize) -> Ps {
-        let message = Message { from: pair.from, to: pair.to, what: What::Ring };
+        let message = Message {
+            from: pair.from,
+            to: pair.to,
+            what: What::Ring,
+        };
         self.start(kernel, Job::block(kernel.procs.host_of(pair.to), bytes, message));
         self.params.dma.setup
     }
@@ -461,7 +542,9 @@ impl Adapter for StarTx {
 
     fn try_send(&mut self, kernel: &mut Kernel, packet: Outgoing<'_>) -> (Ps, TrySend) {
         let port = packet.lane / 2;
-        let whole = [Port::Jam, Port::JamService, Port::Device].iter().any(|it| *it as usize == port);
+        let whole = [Port::Jam, Port::JamService, Port::Device]
+            .iter()
+            .any(|it| *it as usize == port);
         let parts = self.params.messages(packet.bytes.len(), whole);
         let (count, part, last) = parts;
         let doubles = self.params.doubles(part) * u64::from(count - 1) + self.params.doubles(last);
@@ -479,7 +562,9 @@ impl Adapter for StarTx {
     fn waiting(&self, kernel: &Kernel, me: Peer, lane: usize, limit: usize) -> usize {
         let mine = |it: &&Waiting| {
             let message = it.message.as_deref();
-            message.is_some_and(|it| it.to == me && matches!(it.what, What::Packet { lane: of, .. } if of == lane))
+            message.is_some_and(|it| {
+                it.to == me && matches!(it.what, What::Packet { lane: of, .. } if of == lane)
+            })
         };
         let there = self.receive[lane % 2].iter().filter(mine).count();
         (kernel.procs.of(me).arrived[lane].len() + there).min(limit)
@@ -489,7 +574,16 @@ impl Adapter for StarTx {
         let Pair { from, to } = pair;
         let host = kernel.procs.host_of(to);
         // Where nothing leads there is nobody to ring.
-        self.send_own(kernel, host, Message { from, to, what: What::Ring }).0
+        self.send_own(
+            kernel,
+            host,
+            Message {
+                from,
+                to,
+                what: What::Ring,
+            },
+        )
+        .0
     }
 
     fn transfers(&self) -> bool {
@@ -500,9 +594,14 @@ impl Adapter for StarTx {
         let op = kernel.procs.begin(me);
         let to = descriptor.peer;
         let host = kernel.procs.host_of(to);
-        let what = What::Moved { op, descriptor: *descriptor };
+        let what = What::Moved {
+            op,
+            descriptor: *descriptor,
+        };
         let message = Message { from: me, to, what };
-        kernel.procs.count(me, to, Counter::BulkBytes, descriptor.len as u64);
+        kernel
+            .procs
+            .count(me, to, Counter::BulkBytes, descriptor.len as u64);
         let setup = self.params.dma.setup;
         if descriptor.direction == Direction::Put {
             self.start(kernel, Job::block(host, descriptor.len, message));
@@ -541,13 +640,23 @@ impl Adapter for StarTx {
             Some(Message { what: What::Ring, .. }) => self.params.interrupt,
             _ => Ps::ZERO,
         };
-        self.at(kernel, self.params.into + interrupt, Event::Queued { priority, bytes, message });
+        self.at(
+            kernel,
+            self.params.into + interrupt,
+            Event::Queued {
+                priority,
+                bytes,
+                message,
+            },
+        );
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
         let Fate::Lost(at) = fate else { return };
         let name = kernel.net.resource(at).spec.name.clone();
-        self.failed(kernel, packet, &|to| FabricError::dead(to, format!("lost on {name}")));
+        self.failed(kernel, packet, &|to| {
+            FabricError::dead(to, format!("lost on {name}"))
+        });
     }
 
     fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent) {
@@ -556,7 +665,11 @@ impl Adapter for StarTx {
         };
         match event {
             Event::Engine => self.run_engine(kernel),
-            Event::Queued { priority, bytes, message } => self.queued(kernel, priority, Waiting { bytes, message }),
+            Event::Queued {
+                priority,
+                bytes,
+                message,
+            } => self.queued(kernel, priority, Waiting { bytes, message }),
             Event::Stored { bytes, last } => self.stored(kernel, bytes, last),
             Event::Block { .. } => unreachable!("it comes as a packet"),
             Event::Drain => self.drain(kernel),
@@ -567,7 +680,10 @@ impl Adapter for StarTx {
             }
             Event::Look => {
                 self.looking = false;
-                if [HIGH, LOW].iter().any(|priority| self.free(kernel, *priority) == 0) {
+                if [HIGH, LOW]
+                    .iter()
+                    .any(|priority| self.free(kernel, *priority) == 0)
+                {
                     self.looking = true;
                     return self.at(kernel, self.params.word_read, Event::Look);
                 }
