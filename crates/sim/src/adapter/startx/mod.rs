@@ -9,6 +9,8 @@
 //!
 //! **RDMA** (5.3). The same, with exclusive ownership of the receiver ([`share`]). To fetch, the receiver asks by a message of low priority; its peer's driver starts the block.
 //!
+//! All ports of the fabric share the two queues, as all programs share the hardware's: a receiver that polls none of its ports holds up all of one priority.
+//!
 //! Messages that fail their check are dropped and reported to the receiver. An engine moves messages in trains of up to [`TRAIN`] once a block is long: the link is
 //! never its limit, and low priority passes between trains.
 
