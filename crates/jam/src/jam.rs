@@ -9,7 +9,7 @@ use crate::rpc::{CallRoute, Rpc};
 use crate::vi::{Batch, Vi};
 use crate::{Header, JamError, JamTunables};
 use farpost_fabric::wait::{Idle, WaitPolicy, WaitTunables};
-use farpost_fabric::{Cost, Counter, Fabric, Fault, Peer, Port, Priority, Wake};
+use farpost_fabric::{Cost, Counter, Fabric, Fault, Peer, Port, Priority, Wake, Work};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -259,6 +259,7 @@ impl<F: Fabric> Jam<F> {
     /// The process does not exist, or the number cannot be one.
     #[inline]
     pub fn rpc(&self, to: Peer, number: u32, argument: &[u8]) -> Result<(), JamError> {
+        self.fabric.charge(Cost::Work(Work::JamRpcCall));
         self.rpc.start(&self.service, &self.rdma, to, number, argument)?;
         self.count_sent(to, 1, argument.len());
         Ok(())

@@ -165,6 +165,11 @@ impl<F: Fabric> Pio<F> {
         Ok(self.offer(&packet, header.priority))
     }
 
+    /// What it is on.
+    pub(crate) fn fabric(&self) -> &F {
+        &self.fabric
+    }
+
     #[inline(always)]
     fn check(&self, peer: Peer) -> Result<(), JamError> {
         let size = self.size;

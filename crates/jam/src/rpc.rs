@@ -19,7 +19,7 @@ use crate::message::{Header, Packet, Service};
 use crate::pio::{Pio, words_of};
 use crate::rdma::{Purpose, Rdma};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Cost, Fabric, Peer, Priority};
+use farpost_fabric::{Cost, Fabric, Peer, Priority, Work};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -205,6 +205,7 @@ impl<P: Clone> Rpc<P> {
         match found {
             Some(found) => {
                 self.calls.set(self.calls.get() + 1);
+                service.fabric().charge(Cost::Work(Work::JamRpcServe));
                 call(found);
                 true
             }

@@ -74,3 +74,18 @@ fn a_batch_is_copied_when_it_is_gathered_and_when_it_is_taken_apart() {
     // Eight messages; the first word of each is looked at in place.
     assert_eq!((received, count, seen), (8 * 28, 8, 48));
 }
+
+/// Work is charged once for each call, where it is made and where it runs.
+#[test]
+fn a_remote_procedure_is_charged_to_its_caller_and_to_who_runs_it() {
+    let costs = Costs {
+        work: Costs::UNIT,
+        ..Costs::NOTHING
+    };
+    let (network, jams) = jams(costs);
+    jams[1].register(3, Rc::new(|_, _, _| ())).unwrap();
+    let (called, ()) = charged(&jams[0], || jams[0].rpc(Peer(1), 3, b"argument").unwrap());
+    network.settle();
+    let (ran, count) = charged(&jams[1], || jams[1].poll());
+    assert_eq!((called, ran, count), (1, 1, 1));
+}

@@ -205,6 +205,7 @@ fn who_copies_a_message_is_charged_for_its_bytes() {
         store: 0,
         entry: 0,
         trap: 0,
+        work: 0,
     };
     let charged = [Device::Postbox, Device::Fm, Device::Jam, Device::Portals].map(|device| {
         let times = inproc::run(2, 1, config.clone(), move |end| {

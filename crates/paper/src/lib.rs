@@ -8,6 +8,7 @@ mod figure;
 pub mod report;
 mod row;
 pub mod xt3;
+pub mod startx;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};

@@ -274,6 +274,7 @@ fn who_gets_is_charged_for_the_bytes() {
             store: 0,
             entry: 0,
             trap: 0,
+            work: 0,
         },
         ..Config::default()
     };

@@ -79,6 +79,8 @@ pub struct Costs {
     pub entry: u64,
     /// A call of the system, nanoseconds.
     pub trap: u64,
+    /// What a layer's code does once for an operation, nanoseconds.
+    pub work: u64,
 }
 
 impl Default for Costs {
@@ -89,6 +91,7 @@ impl Default for Costs {
             store: 10,
             entry: 5,
             trap: 500,
+            work: 0,
         }
     }
 }
@@ -102,7 +105,7 @@ impl Costs {
             Cost::Store(words) => self.store * words as u64,
             Cost::Match(entries) => self.entry * entries as u64,
             Cost::Trap => self.trap,
-            Cost::Work(_) => 0,
+            Cost::Work(_) => self.work,
         }
     }
 }
@@ -118,6 +121,7 @@ impl Costs {
         store: 0,
         entry: 0,
         trap: 0,
+        work: 0,
     };
     /// A unit for each byte copied.
     pub const COPIES: Self = Self {

@@ -74,6 +74,10 @@ impl Adapter for Local {
         "memory"
     }
 
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+
     fn put(&mut self, kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
         let host = kernel.procs.host_of(put.pair.from);
         let done = self.copy(kernel, host, put.bytes.len());

@@ -7,11 +7,13 @@ mod kernel;
 mod local;
 mod rdma;
 mod seastar;
+mod startx;
 
 pub use kernel::{Kernel, Load, Message, What};
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
 pub use seastar::{SeaStar, SeaStarParams};
+pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
 
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
@@ -26,6 +28,7 @@ pub enum AdapterEvent {
     Local(local::Event),
     Rdma(rdma::Event),
     SeaStar(seastar::Event),
+    StarTx(startx::Event),
 }
 
 /// What happens on the machine.
@@ -83,6 +86,9 @@ pub struct Outgoing<'a> {
 pub trait Adapter {
     /// Its name for people.
     fn name(&self) -> &'static str;
+
+    /// As what it is, for experiments that look below the fabric.
+    fn as_any(&mut self) -> &mut dyn std::any::Any;
 
     /// # Errors
     /// The adapter writes no memory of other hosts.

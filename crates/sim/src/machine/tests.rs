@@ -299,9 +299,9 @@ const BAD: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "startx",
-        "\"62 MB/s\"",
-        "\"162 MB/s\"",
-        "66: adapter.startx.rdma.rate (162000000 B/s) is more than pci (132000000 B/s), allowed is at most that",
+        "\"32 B\"",
+        "\"128 B\"",
+        "66: adapter.startx.rdma.burst is 128 bytes, allowed are 1 to those of line (64)",
     ),
     (
         "startx",

@@ -111,6 +111,11 @@ impl<L> Network<L> {
         self.resources[first.resource.index()].places[first.lane as usize].has_room()
     }
 
+    /// Places left before `first`. `None`: any number.
+    pub fn room(&self, first: Hop) -> Option<u32> {
+        self.resources[first.resource.index()].places[first.lane as usize].free()
+    }
+
     /// A packet begins its way at `now`: its first bytes are before the first resource of its path. Whoever sends looks first whether there
     /// is [room](Self::has_room), or makes that buffer without bounds.
     pub fn send<E: From<NetEvent>>(

@@ -120,6 +120,10 @@ impl Place {
         }
     }
 
+    pub fn free(&self) -> Option<u32> {
+        self.free
+    }
+
     pub fn has_room(&self) -> bool {
         self.free != Some(0)
     }

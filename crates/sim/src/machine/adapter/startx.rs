@@ -58,8 +58,16 @@ pub struct StarTXRdma {
     pub setup: Quantity<Ps>,
     /// Payload of its packets.
     pub payload: Quantity<Bytes>,
-    /// What the bus does of it at either end, set-up of bursts included.
-    pub rate: Quantity<Rate>,
+    /// What an engine moves over the bus at once.
+    pub burst: Quantity<Bytes>,
+    /// What the host's bridge fetches from memory at once.
+    pub line: Quantity<Bytes>,
+    /// Request, address and turn-around of a burst.
+    pub overhead: Quantity<Ps>,
+    /// To the first word of a line from memory.
+    pub memory: Quantity<Ps>,
+    /// To the first word of a burst that the bridge has.
+    pub bridge: Quantity<Ps>,
     /// After such a time without progress the owner loses it.
     pub owner_timeout: Quantity<Ps>,
 }
@@ -85,12 +93,12 @@ impl StarTX {
                 ),
             ));
         }
-        if self.rdma.rate.0 > self.pci.0 {
+        if self.rdma.burst.0 > self.rdma.line.0 || self.rdma.burst.0 == 0 {
             return Err(Fault::new(
-                self.rdma.rate.at,
+                self.rdma.burst.at,
                 format!(
-                    "adapter.startx.rdma.rate ({} B/s) is more than pci ({} B/s), allowed is at most that",
-                    self.rdma.rate.0, self.pci.0
+                    "adapter.startx.rdma.burst is {} bytes, allowed are 1 to those of line ({})",
+                    self.rdma.burst.0, self.rdma.line.0
                 ),
             ));
         }
