@@ -5,7 +5,7 @@ use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
 use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
 use crate::time::Ps;
-use crate::topology::{Port, Topology, Way};
+use crate::topology::{Port, Topology, Route};
 use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Fault, Peer};
 use std::collections::HashMap;
@@ -109,20 +109,20 @@ impl Kernel {
         &mut self,
         ends: (Port, Port),
         lane: u8,
-        way: Way,
+        route: Route,
         before: &[Hop],
         after: &[Hop],
     ) -> Option<Path> {
-        let number = match way {
-            Way::Fixed(number) => number,
+        let number = match route {
+            Route::Fixed(number) => number,
             // Random ways are as many as there are, so they are not kept.
-            Way::Random(_) => return self.find_path(ends, lane, way, before, after),
+            Route::Random(_) => return self.find_path(ends, lane, route, before, after),
         };
         let key = (ends.0, ends.1, lane, number);
         if let Some(path) = self.paths.get(&key) {
             return path.clone();
         }
-        let path = self.find_path(ends, lane, way, before, after);
+        let path = self.find_path(ends, lane, route, before, after);
         self.paths.insert(key, path.clone());
         path
     }
@@ -131,7 +131,7 @@ impl Kernel {
         &mut self,
         ends: (Port, Port),
         lane: u8,
-        way: Way,
+        route: Route,
         before: &[Hop],
         after: &[Hop],
     ) -> Option<Path> {
@@ -140,7 +140,7 @@ impl Kernel {
         hops.extend_from_slice(before);
         let net = &self.net;
         let broken = |id: ResourceId| net.resource(id).broken;
-        let found = self.topology.path(ends, lane, way, &broken, &mut hops);
+        let found = self.topology.path(ends, lane, route, &broken, &mut hops);
         hops.extend_from_slice(after);
         let path = found.then(|| Rc::from(&hops[..]));
         self.scratch = hops;

@@ -14,7 +14,7 @@ pub use rdma::{Rdma, RdmaParams};
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
-use crate::topology::Way;
+use crate::topology::Route;
 use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 
@@ -70,7 +70,7 @@ pub struct Outgoing<'a> {
     pub pair: Pair,
     /// [Port and priority](farpost_fabric::lane).
     pub lane: usize,
-    pub way: Way,
+    pub route: Route,
     pub bytes: &'a [u8],
 }
 

@@ -8,7 +8,7 @@ use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, P
 use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
-use crate::topology::{Port, Way};
+use crate::topology::{Port, Route};
 use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
 
 /// What the adapter is.
@@ -78,13 +78,13 @@ impl Rdma {
         kernel: &mut Kernel,
         to: HostId,
         bytes: usize,
-        way: Way,
+        route: Route,
         message: Message,
     ) -> Option<Message> {
         let lane = |resource| Hop { resource, lane: 0 };
         let ends = [self.host, to].map(|host| Port { host, rail: 0 });
         let (before, after) = ([lane(self.out)], [lane(self.inward[to.index()])]);
-        let Some(path) = kernel.path((ends[0], ends[1]), 1, way, &before, &after) else {
+        let Some(path) = kernel.path((ends[0], ends[1]), 1, route, &before, &after) else {
             return Some(message);
         };
         let mtu = self.params.mtu as usize;
@@ -134,7 +134,7 @@ impl Adapter for Rdma {
         kernel.procs.import_of(put.import).under_way += 1;
         let message = Message { from, to, what };
         if self
-            .send(kernel, host, put.bytes.len(), Way::Fixed(0), message)
+            .send(kernel, host, put.bytes.len(), Route::Fixed(0), message)
             .is_some()
         {
             let error = FabricError::put_failed(to, "no way that works leads there");
@@ -161,7 +161,7 @@ impl Adapter for Rdma {
         };
         let host = kernel.procs.host_of(to);
         let message = Message { from, to, what };
-        if self.send(kernel, host, 0, Way::Fixed(0), message).is_some() {
+        if self.send(kernel, host, 0, Route::Fixed(0), message).is_some() {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
         }
@@ -180,7 +180,7 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         let message = Message { from, to, what };
         if self
-            .send(kernel, host, packet.bytes.len(), packet.way, message)
+            .send(kernel, host, packet.bytes.len(), packet.route, message)
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
@@ -203,7 +203,7 @@ impl Adapter for Rdma {
             what: What::Ring,
         };
         // Where nothing leads there is nobody to ring.
-        let _ = self.send(kernel, host, 0, Way::Fixed(0), message);
+        let _ = self.send(kernel, host, 0, Route::Fixed(0), message);
         self.params.post
     }
 
@@ -224,7 +224,7 @@ impl Adapter for Rdma {
             Direction::Get => 0,
         };
         let message = Message { from: me, to, what };
-        if self.send(kernel, host, bytes, Way::Fixed(0), message).is_some() {
+        if self.send(kernel, host, bytes, Route::Fixed(0), message).is_some() {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
         }
@@ -254,7 +254,7 @@ impl Adapter for Rdma {
                     kernel,
                     packet.from,
                     len,
-                    Way::Fixed(0),
+                    Route::Fixed(0),
                     Message { from, to, what },
                 );
             }
@@ -280,7 +280,7 @@ impl Adapter for Rdma {
                     kernel,
                     packet.from,
                     descriptor.len,
-                    Way::Fixed(0),
+                    Route::Fixed(0),
                     Message { from, to, what },
                 );
             }

@@ -2,7 +2,7 @@
 
 use super::SimFabric;
 use crate::adapter::{Outgoing, Pair};
-use crate::topology::Way;
+use crate::topology::Route;
 use farpost_fabric::{PacketQueue, Peer, Port, Priority, TrySend, lane};
 
 impl PacketQueue for SimFabric {
@@ -28,7 +28,7 @@ impl PacketQueue for SimFabric {
                     to: peer,
                 },
                 lane: lane(port, priority),
-                way: Way::Fixed(0),
+                route: Route::Fixed(0),
                 bytes: payload,
             },
         );

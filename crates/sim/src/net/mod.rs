@@ -6,7 +6,7 @@
 //! (Abts, "The Cray XT4 and Seastar 3-D Torus Interconnect"; the wormhole switches of Myrinet and Arctic's differ in what a blocked packet holds, by less than a packet).
 //! Destinations have places too, which whoever takes packets there gives back.
 //!
-//! Arbitration: a lower lane number of the same resource goes first if the resource has priorities, else the packet that is longest under way
+//! Arbitration: a lower priority number (lane / lanes of each priority) goes first if the resource has priorities; beside that the packet that is longest under way
 //! (age-based, as in the SeaStar). Nothing here draws a random number but faults.
 
 mod packet;
@@ -221,6 +221,7 @@ impl<L> Network<L> {
     fn choose(&mut self, id: ResourceId) -> Option<usize> {
         let resource = &self.resources[id.index()];
         let (priorities, lanes) = (resource.spec.priorities, resource.waiting.len());
+        let per_priority = u64::from(resource.spec.per_priority);
         let mut best: Option<((u64, Ps, PacketId), usize)> = None;
         for lane in 0..lanes {
             let Some(&(_, packet)) = self.resources[id.index()].waiting[lane].front() else {
@@ -235,7 +236,7 @@ impl<L> Network<L> {
                 place.note(id);
                 continue;
             }
-            let rank = if priorities { lane as u64 } else { 0 };
+            let rank = if priorities { lane as u64 / per_priority } else { 0 };
             let key = (rank, it.since, packet);
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, lane));

@@ -32,6 +32,8 @@ pub struct ResourceSpec {
     pub lanes: u8,
     /// Whether lower lanes go first.
     pub priorities: bool,
+    /// Lanes of each priority, side by side: virtual channels, among which the age decides.
+    pub per_priority: u8,
     /// Whether it begins only when it has the whole packet (store and forward).
     pub whole: bool,
 }
@@ -47,6 +49,7 @@ impl ResourceSpec {
             room: None,
             lanes: 1,
             priorities: false,
+            per_priority: 1,
             whole: false,
         }
     }

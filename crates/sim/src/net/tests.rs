@@ -112,6 +112,21 @@ fn the_high_priority_passes_the_low_one() {
     assert_eq!(order, [1, 3, 2]);
 }
 
+#[test]
+fn among_lanes_of_one_priority_the_age_decides() {
+    let mut it = Trial::new(None);
+    let link = it.link(0, |spec| {
+        (spec.lanes, spec.priorities, spec.per_priority) = (4, true, 2)
+    });
+    it.send(0, 1, 100, 1, &[(link, 3)]);
+    it.send(1, 2, 100, 1, &[(link, 3)]);
+    it.send(2, 3, 100, 1, &[(link, 2)]);
+    it.send(3, 4, 100, 0, &[(link, 1)]);
+    it.run();
+    let order: Vec<u32> = it.arrived.iter().map(|(load, _)| *load).collect();
+    assert_eq!(order, [1, 4, 2, 3]);
+}
+
 /// A destination without room holds up what is behind, link by link, until it gives a place back.
 #[test]
 fn a_full_destination_holds_up_the_way() {

@@ -1,6 +1,21 @@
-//! Which resources a packet passes from host to host.
+//! Which resources a packet passes from host to host: a file for each kind of network.
+//!
+//! Every direction of a link is a resource. It serves `bytes / rate`, and its `latency` is the time to what the link ends at: with the router or switch
+//! there, where a packet may then wait for the next link. A packet that meets no other one takes `latencies of its links + bytes / slowest rate`.
+//! Where both directions share something (Sun Fire Link: 1 GB/s in one, 1.6 GB/s in both), that is one more resource beside them.
+//!
+//! No network deadlocks, however small its buffers: the buffers that packets hold and wait for are never in a circle. Up and down a tree no packet turns back up;
+//! in a torus dimensions are passed in order, and in a ring the second virtual channel begins behind the link that closes it (Dally and Seitz's dateline).
 
-use crate::net::{Hop, HostId, ResourceId};
+mod crossbar;
+mod fat_tree;
+mod link;
+mod point;
+mod switch;
+mod torus;
+
+use crate::machine::TopologySpec;
+use crate::net::{Hop, HostId, Network, ResourceId};
 
 /// Where a host is attached: it may have several rails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,9 +24,9 @@ pub struct Port {
     pub rail: u32,
 }
 
-/// Which of several ways, where there are several.
+/// Which of several paths, where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Route {
     /// Always the same one of this number, so that packets keep their order.
     Fixed(u32),
     /// As this random number says.
@@ -23,14 +38,47 @@ pub trait Topology {
     /// Rails of each host.
     fn rails(&self) -> u32;
 
-    /// Append what a packet of priority `lane` (0: high) passes from port to port, without the ports' own adapters. False: no way is left that avoids what is
-    /// `broken`; then `path` is as it was.
+    /// Append what a packet of priority `lane` (0: high) passes from port to port, without the ports' own adapters: nothing, from a host to itself.
+    /// False: no path is left that avoids what is `broken`, or the ports' rails are not connected; then `path` is as it was.
     fn path(
         &self,
         ends: (Port, Port),
         lane: u8,
-        way: Way,
+        route: Route,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool;
 }
+
+/// The network of a machine for its first `hosts`, whose links become resources of `net`.
+///
+/// # Errors
+/// More hosts than ports, or none: one line.
+pub fn build<L>(spec: &TopologySpec, hosts: u32, net: &mut Network<L>) -> Result<Box<dyn Topology>, String> {
+    if hosts == 0 || hosts > spec.ports() {
+        return Err(format!(
+            "{hosts} hosts on topology.{}, allowed are 1 to {}",
+            spec.kind(),
+            spec.ports()
+        ));
+    }
+    Ok(match spec {
+        TopologySpec::Point(spec) => Box::new(point::Point::new(spec, hosts, net)),
+        TopologySpec::Crossbar(spec) => Box::new(crossbar::Crossbar::new(spec, hosts, net)),
+        TopologySpec::Switch(spec) => Box::new(switch::Switch::new(spec, hosts, net)),
+        TopologySpec::FatTree(spec) => Box::new(fat_tree::FatTree::new(spec, hosts, net)),
+        TopologySpec::Torus(spec) => Box::new(torus::Torus::new(spec, hosts, net)),
+    })
+}
+
+/// Takes back what was appended if some of it is broken.
+fn whole(path: &mut Vec<Hop>, before: usize, broken: &dyn Fn(ResourceId) -> bool) -> bool {
+    let whole = !path[before..].iter().any(|hop| broken(hop.resource));
+    if !whole {
+        path.truncate(before);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests;

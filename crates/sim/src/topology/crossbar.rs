@@ -1,0 +1,47 @@
+//! Sun Fire Link's switches: each rail of the hosts has one of its own, and from rail to rail nothing leads.
+
+use super::switch::Switch;
+use super::{Port, Route, Topology};
+use crate::machine::CrossbarSpec;
+use crate::net::{Hop, Network, ResourceId};
+
+pub(super) struct Crossbar {
+    /// By rail.
+    switches: Vec<Switch>,
+}
+
+impl Crossbar {
+    pub fn new<L>(spec: &CrossbarSpec, hosts: u32, net: &mut Network<L>) -> Self {
+        let switches = (0..spec.rails.0)
+            .map(|rail| Switch::named(&format!("switch {rail}"), &spec.link, spec.hop.value, hosts, net));
+        Self {
+            switches: switches.collect(),
+        }
+    }
+}
+
+impl Topology for Crossbar {
+    fn rails(&self) -> u32 {
+        self.switches.len() as u32
+    }
+
+    fn path(
+        &self,
+        (from, to): (Port, Port),
+        lane: u8,
+        route: Route,
+        broken: &dyn Fn(ResourceId) -> bool,
+        path: &mut Vec<Hop>,
+    ) -> bool {
+        if from.host == to.host {
+            return true;
+        }
+        let on_first = |port: Port| Port { rail: 0, ..port };
+        match self.switches.get(from.rail as usize) {
+            Some(switch) if from.rail == to.rail => {
+                switch.path((on_first(from), on_first(to)), lane, route, broken, path)
+            }
+            _ => false,
+        }
+    }
+}
