@@ -14,6 +14,27 @@ fn the_machines_that_come_with_farpost_are_right() {
     }
 }
 
+/// Machine files as they once were: what is tested with them does not follow the numbers of those that come with Farpost, which are fitted anew.
+const FILES: &[(&str, &str)] = &[
+    ("sun-fire-link", include_str!("tests/sun-fire-link.toml")),
+    ("myrinet-fm", include_str!("tests/myrinet-fm.toml")),
+    ("startx", include_str!("tests/startx.toml")),
+    ("xt3", include_str!("tests/xt3.toml")),
+    ("cluster-100g", include_str!("tests/cluster-100g.toml")),
+];
+
+fn text(name: &str) -> &'static str {
+    FILES
+        .iter()
+        .find(|(file, _)| *file == name)
+        .expect("one of the files")
+        .1
+}
+
+fn example(name: &str) -> Machine {
+    Machine::parse(&format!("{name}.toml"), text(name)).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Machine, what of its text becomes what, and how the error begins after `my.toml:`.
 const BAD: &[(&str, &str, &str, &str)] = &[
     (
@@ -256,43 +277,43 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "startx",
         "priorities = { value = 2,",
         "priorities = { value = 1,",
-        "46: adapter.startx needs two priorities, topology.fat_tree has 1 (link.priorities): allowed is 2",
+        "45: adapter.startx needs two priorities, topology.fat_tree has 1 (link.priorities): allowed is 2",
     ),
     (
         "startx",
         "priorities = { value = 2,",
         "priorities = { value = 9,",
-        "43: topology link.priorities is 9, allowed is 1 or 2",
+        "42: topology link.priorities is 9, allowed is 1 or 2",
     ),
     (
         "startx",
         "priorities =",
         "both = { value = \"300 MB/s\", source = \"a test\" }\npriorities =",
-        "43: topology.fat_tree.link.both (300000000 B/s) is not modelled, allowed is",
+        "42: topology.fat_tree.link.both (300000000 B/s) is not modelled, allowed is",
     ),
     (
         "startx",
         "radix = { value = 4,",
         "radix = { value = 5,",
-        "35: topology.fat_tree.radix is 5, allowed is an even number from 4",
+        "34: topology.fat_tree.radix is 5, allowed is an even number from 4",
     ),
     (
         "startx",
         "\"62 MB/s\"",
         "\"162 MB/s\"",
-        "67: adapter.startx.rdma.rate (162000000 B/s) is more than pci (132000000 B/s), allowed is at most that",
+        "66: adapter.startx.rdma.rate (162000000 B/s) is more than pci (132000000 B/s), allowed is at most that",
     ),
     (
         "startx",
         "least_payload = { value = \"8 B\"",
         "least_payload = { value = \"92 B\"",
-        "49: adapter.startx.least_payload (92 bytes) is more than message minus header (88 bytes), allowed is at most that",
+        "48: adapter.startx.least_payload (92 bytes) is more than message minus header (88 bytes), allowed is at most that",
     ),
     (
         "startx",
         "\"88 B\"",
         "\"96 B\"",
-        "66: adapter.startx.rdma.payload (96 bytes) is more than message minus header (88 bytes), allowed is at most that",
+        "65: adapter.startx.rdma.payload (96 bytes) is more than message minus header (88 bytes), allowed is at most that",
     ),
     (
         "startx",
@@ -329,7 +350,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn what_is_wrong_with_a_file_is_said_in_one_line() {
     for (name, old, new, expected) in BAD {
-        let text = Machine::built_in(name).expect("a machine of ours");
+        let text = text(name);
         assert!(text.contains(old), "{name}: {old}");
         let error = Machine::parse("my.toml", &text.replace(old, new))
             .map(|_| ())
@@ -345,7 +366,7 @@ fn what_is_wrong_with_a_file_is_said_in_one_line() {
 
 #[test]
 fn more_ranks_than_processors_and_unknown_machines_are_refused() {
-    let sun = open("sun-fire-link");
+    let sun = example("sun-fire-link");
     assert_eq!(sun.most_ranks(), 192);
     assert_eq!(sun.hosts_for(92, Some(23)), Ok(4));
     assert_eq!(sun.hosts_for(25, None), Ok(2));
@@ -377,7 +398,7 @@ fn a_file_of_ones_own_is_opened_by_its_path() {
 
 #[test]
 fn fitted_numbers_are_listed_with_their_rows_and_changed_by_their_paths() {
-    let sun = open("sun-fire-link");
+    let sun = example("sun-fire-link");
     let store = |machine: &Machine| match &machine.adapter {
         AdapterSpec::Rsm(rsm) => rsm.store.value,
         other => panic!("{}", other.kind()),
@@ -412,7 +433,7 @@ fn fitted_numbers_are_listed_with_their_rows_and_changed_by_their_paths() {
 
 #[test]
 fn choices_and_values_are_changed_by_their_paths() {
-    let fm = open("myrinet-fm").with("adapter.lanai.bus", "all-dma");
+    let fm = example("myrinet-fm").with("adapter.lanai.bus", "all-dma");
     let fm = fm
         .and_then(|fm| fm.with("adapter.lanai.frame", "512 B"))
         .expect("both are there");
@@ -435,7 +456,7 @@ fn choices_and_values_are_changed_by_their_paths() {
     );
     assert!(said(fm.with("adapter.lanai.bus", "none")).contains("unknown kind `none`"));
     assert!(said(fm.scaled("adapter.lanai.memory", 0.1)).contains("allowed is memory"));
-    let sun = open("sun-fire-link")
+    let sun = example("sun-fire-link")
         .scaled("host.copy.0.up_to", 0.5)
         .expect("a number in a list");
     assert_eq!(sun.host.copy[0].up_to.as_deref(), Some(&Bytes(4 << 20)));
@@ -443,7 +464,7 @@ fn choices_and_values_are_changed_by_their_paths() {
 
 #[test]
 fn copies_go_by_the_level_that_holds_them() {
-    let host = &open("cluster-100g").host;
+    let host = &example("cluster-100g").host;
     let copied =
         [32 << 10, (32 << 10) + 1, 10 << 20].map(|bytes| bytes as f64 / host.copy_time(bytes).secs());
     for (rate, expected) in copied.iter().zip([60e9, 30e9, 12e9]) {
@@ -456,7 +477,7 @@ fn features_of_the_lanai_cost_their_instructions() {
     let time = |path: &[(&str, toml::Value)], flow_control| {
         let change =
             |fm: Machine, (path, value): &(&str, toml::Value)| fm.with(path, value.clone()).expect("there");
-        let fm = path.iter().fold(open("myrinet-fm"), change);
+        let fm = path.iter().fold(example("myrinet-fm"), change);
         match &fm.adapter {
             AdapterSpec::Lanai(lanai) => lanai.packet_time(flow_control).nanos(),
             other => panic!("{}", other.kind()),

@@ -1,7 +1,7 @@
 //! The StarT-X NIU on PCI.
 //!
 //! Single-beat access: a message of `n` words costs `send + n/2 * double_store`, and to receive `receive + n/2 * double_load` besides the status read.
-//! Burst access moves 64 bytes at once: `send_burst`, and `burst_read`. A status read tells exact counts and is spread over the messages it tells of.
+//! Burst access moves 64 bytes at once: `burst_store`, and `receive_burst + burst_read` besides the status read. A status read (`word_read`) tells exact counts and is spread over the messages it tells of.
 
 use crate::machine::quantity::{Bytes, Count, Quantity};
 use crate::machine::{Fault, TopologySpec};
