@@ -6,10 +6,12 @@
 mod kernel;
 mod local;
 mod rdma;
+mod rsm;
 
 pub use kernel::{Kernel, Load, Message, What};
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
+pub use rsm::{Cesr, Rsm, RsmParams};
 
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
@@ -23,6 +25,7 @@ use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 pub enum AdapterEvent {
     Local(local::Event),
     Rdma(rdma::Event),
+    Rsm(rsm::Event),
 }
 
 /// What happens on the machine.
@@ -80,6 +83,9 @@ pub struct Outgoing<'a> {
 pub trait Adapter {
     /// Its name for people.
     fn name(&self) -> &'static str;
+
+    /// Itself, for experiments that use what only it has.
+    fn as_any(&mut self) -> &mut dyn std::any::Any;
 
     /// # Errors
     /// The adapter writes no memory of other hosts.

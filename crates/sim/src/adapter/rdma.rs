@@ -122,6 +122,10 @@ impl Adapter for Rdma {
         "rdma"
     }
 
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+
     fn put(&mut self, kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
         let Pair { from, to } = put.pair;
         let what = What::Write {

@@ -215,8 +215,7 @@ impl Rsm {
     /// The processor's wait for room on the way to the NIs: what is before the least busy of their ports, but for what may be.
     fn stall(&self, kernel: &Kernel) -> Ps {
         let before = |port: &ResourceId| {
-            let port = kernel.net.resource(*port);
-            port.spec.rate.time(port.bytes_waiting(|id| kernel.net.bytes_of(id)))
+            kernel.net.resource(*port).spec.rate.time(kernel.net.bytes_waiting(*port))
         };
         let ports = &self.ports[self.host.index()];
         let least = ports.iter().map(before).min().unwrap_or(Ps::ZERO);
