@@ -6,6 +6,7 @@
 mod committed;
 mod figure;
 mod row;
+pub mod sun;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};

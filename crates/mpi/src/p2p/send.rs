@@ -8,7 +8,7 @@ use crate::carrier::{Chosen, Engine, postbox};
 use crate::engine::Carrier;
 use crate::engine::envelope::Envelope;
 use crate::engine::request::{Mode, Payload};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Work};
 
 impl<F: Fabric> Engine<F> {
     /// Send a message that is one run of memory at once, without a request. False: take the long way.
@@ -40,6 +40,7 @@ impl<F: Fabric> Engine<F> {
         buf: &SendBuf,
         mode: Mode,
     ) -> Result<Option<usize>> {
+        self.fabric.charge(Cost::Work(Work::MpiSend));
         if mode == Mode::Standard
             && let Some(data) = buf.contiguous()
             && self.try_eager(peer, &envelope, data)

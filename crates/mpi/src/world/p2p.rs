@@ -13,7 +13,7 @@ use crate::engine::request::{Payload, Request, Status};
 use crate::engine::{Carrier, SENT, wire};
 use crate::p2p::Mode;
 use crate::{Error, Rank, Result};
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Cost, Fabric, Peer, Work};
 
 /// Looks at a queue that another host fills before a wait begins in earnest.
 const FAR_LOOKS: u32 = 64;
@@ -78,6 +78,7 @@ impl<F: Fabric> World<F> {
         if source == PROC_NULL {
             return completed(&mut engine, Status::PROC_NULL);
         }
+        engine.fabric.charge(Cost::Work(Work::MpiReceive));
         engine.irecv(comm.slots[0], buf, source, tag)
     }
 
@@ -104,8 +105,10 @@ impl<F: Fabric> World<F> {
                 });
             }
         }
-        let handle = self.irecv(comm, buf, source, tag)?;
-        self.wait(handle)
+        let handle = self.engine.borrow_mut().irecv(comm.slots[0], buf, source, tag)?;
+        let received = self.wait(handle);
+        self.fabric().charge(Cost::Work(Work::MpiReceive));
+        received
     }
 
     /// Send a short message at once, if nothing stands in the way. False: take the long way.
@@ -120,6 +123,7 @@ impl<F: Fabric> World<F> {
                 .borrow_mut()
                 .post_word(peer, envelope, word, data.len());
             if posted {
+                self.fabric().charge(Cost::Work(Work::MpiSend));
                 return true;
             }
         }
@@ -131,7 +135,11 @@ impl<F: Fabric> World<F> {
     fn send_other(&self, comm: &Comm, data: &[u8], class: u8, dest: Rank, tag: i32) -> bool {
         let Some(peer) = comm.peer(dest) else { return false };
         let envelope = comm.envelope(tag, class);
-        self.engine.borrow_mut().try_eager(peer, &envelope, data)
+        let sent = self.engine.borrow_mut().try_eager(peer, &envelope, data);
+        if sent {
+            self.fabric().charge(Cost::Work(Work::MpiSend));
+        }
+        sent
     }
 
     /// Receive a short message from one source into plain memory, if one comes soon and nothing else is to
@@ -152,6 +160,7 @@ impl<F: Fabric> World<F> {
             let (slot, envelope) = (comm.route.slot, comm.route.wanted(source, tag, class));
             let word = self.engine.borrow_mut().take_word(slot, peer, envelope, to.len());
             if let Some(word) = word {
+                self.fabric().charge(Cost::Work(Work::MpiReceive));
                 wire::put_word(word, to);
                 return Some((source, tag, to.len()));
             }
@@ -181,6 +190,7 @@ impl<F: Fabric> World<F> {
         };
         let mut engine = self.engine.borrow_mut();
         if let Short::Got { source, tag, len } = engine.receive_short(&wanted, to) {
+            engine.fabric.charge(Cost::Work(Work::MpiReceive));
             return Some((source, tag, len));
         }
         let looks = if self.active.borrow().is_empty() {
@@ -188,7 +198,11 @@ impl<F: Fabric> World<F> {
         } else {
             1
         };
-        Chosen::receive_at_once(&mut engine, &wanted, to, looks)
+        let got = Chosen::receive_at_once(&mut engine, &wanted, to, looks);
+        if got.is_some() {
+            engine.fabric.charge(Cost::Work(Work::MpiReceive));
+        }
+        got
     }
 
     /// Start a receive into one run of bytes, from `source` or MPI_ANY_SOURCE, unless a message is held that it might
