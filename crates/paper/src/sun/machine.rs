@@ -207,7 +207,11 @@ pub fn run_on<T: 'static>(core: Core, mpi: Mpi, program: impl Fn(&Rank) -> T) ->
 }
 
 /// As [`run_on`], of so many ranks on so many hosts of an unchanged machine.
-pub fn run<T: 'static>(machine: &Machine, (ranks, hosts): (u32, u32), program: impl Fn(&Rank) -> T) -> Vec<T> {
+pub fn run<T: 'static>(
+    machine: &Machine,
+    (ranks, hosts): (u32, u32),
+    program: impl Fn(&Rank) -> T,
+) -> Vec<T> {
     let core = core(machine, &spread(ranks, hosts), 1, |_| ());
     run_on(core, Mpi::default(), program).0
 }

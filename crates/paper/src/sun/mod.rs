@@ -9,7 +9,15 @@ pub mod points;
 use crate::{Class, Effort, Expected, Origin, Results, Row, Unit};
 use farpost_sim::machine::Machine;
 
-fn row(id: &str, what: &str, class: Class, origin: Origin, unit: Unit, expected: Expected, simulated: f64) -> Row {
+fn row(
+    id: &str,
+    what: &str,
+    class: Class,
+    origin: Origin,
+    unit: Unit,
+    expected: Expected,
+    simulated: f64,
+) -> Row {
     Row {
         id: id.into(),
         what: what.into(),
@@ -38,16 +46,96 @@ fn point_rows(machine: &Machine, rows: &mut Vec<Row>) {
     let many = points::ping_pong(machine, (16, 2), long).bandwidth;
     let whole = points::unpipelined(machine, long).bandwidth;
     rows.extend([
-        row("S1", "MPI latency between hosts", Absolute, Fitted, Micros, Value(3.7), far),
-        row("S2", "block stores' latency", Absolute, Fitted, Micros, Value(1.7), raw),
-        row("S3", "MPI's part of the latency", Ratio, Predicted, Micros, Value(2.0), far - raw),
-        row("S4", "MPI latency in a host", Absolute, Fitted, Micros, Value(1.5), near),
-        row("S5", "latency between hosts by that in one", Ratio, Predicted, Plain, Value(2.5), far / near),
-        row("S6", "bandwidth of a pair between hosts", Absolute, Fitted, Megabytes, Either(792.0, 867.0), one),
-        row("S7", "bandwidth of a pair in a host", Absolute, Fitted, Megabytes, Value(806.0), on_node),
-        row("S8", "bandwidth of all pairs between two hosts", Absolute, Fitted, Megabytes, Value(2900.0), many),
-        row("S16", "bandwidth with postboxes pipelined by that without", Ratio, Predicted, Plain, Value(2.0), one / whole),
-        row("S17", "almost 3 GB/s", Absolute, Predicted, Megabytes, AtLeast(2900.0), many),
+        row(
+            "S1",
+            "MPI latency between hosts",
+            Absolute,
+            Fitted,
+            Micros,
+            Value(3.7),
+            far,
+        ),
+        row(
+            "S2",
+            "block stores' latency",
+            Absolute,
+            Fitted,
+            Micros,
+            Value(1.7),
+            raw,
+        ),
+        row(
+            "S3",
+            "MPI's part of the latency",
+            Ratio,
+            Predicted,
+            Micros,
+            Value(2.0),
+            far - raw,
+        ),
+        row(
+            "S4",
+            "MPI latency in a host",
+            Absolute,
+            Fitted,
+            Micros,
+            Value(1.5),
+            near,
+        ),
+        row(
+            "S5",
+            "latency between hosts by that in one",
+            Ratio,
+            Predicted,
+            Plain,
+            Value(2.5),
+            far / near,
+        ),
+        row(
+            "S6",
+            "bandwidth of a pair between hosts",
+            Absolute,
+            Fitted,
+            Megabytes,
+            Either(792.0, 867.0),
+            one,
+        ),
+        row(
+            "S7",
+            "bandwidth of a pair in a host",
+            Absolute,
+            Fitted,
+            Megabytes,
+            Value(806.0),
+            on_node,
+        ),
+        row(
+            "S8",
+            "bandwidth of all pairs between two hosts",
+            Absolute,
+            Fitted,
+            Megabytes,
+            Value(2900.0),
+            many,
+        ),
+        row(
+            "S16",
+            "bandwidth with postboxes pipelined by that without",
+            Ratio,
+            Predicted,
+            Plain,
+            Value(2.0),
+            one / whole,
+        ),
+        row(
+            "S17",
+            "almost 3 GB/s",
+            Absolute,
+            Predicted,
+            Megabytes,
+            AtLeast(2900.0),
+            many,
+        ),
     ]);
 }
 

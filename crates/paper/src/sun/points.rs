@@ -77,12 +77,16 @@ pub fn block_stores(machine: &Machine) -> f64 {
         end.with_core(|core| {
             let host = core.kernel.procs.host_of(me);
             let (adapter, _) = core.adapter_of(host);
-            let rsm = adapter.as_any().downcast_mut::<Rsm>().expect("the machine's adapter");
+            let rsm = adapter
+                .as_any()
+                .downcast_mut::<Rsm>()
+                .expect("the machine's adapter");
             rsm.store_inline(me);
         });
         let id = SegmentId(7);
         let memory = end.allocate(4096).expect("memory");
-        end.publish(id, &memory, Access::Everyone(Permission::ReadWrite)).expect("publish");
+        end.publish(id, &memory, Access::Everyone(Permission::ReadWrite))
+            .expect("publish");
         let remote = loop {
             match end.import(other, id, 4096, Permission::ReadWrite) {
                 Ok(remote) => break remote,

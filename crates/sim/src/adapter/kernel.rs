@@ -5,7 +5,7 @@ use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
 use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
 use crate::time::Ps;
-use crate::topology::{Port, Topology, Route};
+use crate::topology::{Port, Route, Topology};
 use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Fault, Peer};
 use std::collections::HashMap;

@@ -109,7 +109,9 @@ impl<L> Network<L> {
     /// Bytes that wait before a resource, without what it serves.
     pub fn bytes_waiting(&self, id: ResourceId) -> u64 {
         let waiting = self.resources[id.index()].waiting.iter().flatten();
-        waiting.map(|(_, packet)| u64::from(self.packets[packet.0].bytes)).sum()
+        waiting
+            .map(|(_, packet)| u64::from(self.packets[packet.0].bytes))
+            .sum()
     }
 
     /// Whether a packet could begin at `first` now.

@@ -6,7 +6,7 @@ use farpost_sim::costs::Costs;
 use farpost_sim::net::{Hop, HostId, Network, ResourceId, ResourceSpec};
 use farpost_sim::process::Processes;
 use farpost_sim::time::{Ps, Rate};
-use farpost_sim::topology::{Port, Topology, Route};
+use farpost_sim::topology::{Port, Route, Topology};
 
 pub fn ns(nanos: u64) -> Ps {
     Ps::from_nanos(nanos)

@@ -215,12 +215,20 @@ impl Rsm {
     /// The processor's wait for room on the way to the NIs: what is before the least busy of their ports, but for what may be.
     fn stall(&self, kernel: &Kernel) -> Ps {
         let before = |port: &ResourceId| {
-            kernel.net.resource(*port).spec.rate.time(kernel.net.bytes_waiting(*port))
+            kernel
+                .net
+                .resource(*port)
+                .spec
+                .rate
+                .time(kernel.net.bytes_waiting(*port))
         };
         let ports = &self.ports[self.host.index()];
         let least = ports.iter().map(before).min().unwrap_or(Ps::ZERO);
         let port = kernel.net.resource(ports[0]);
-        let may = port.spec.rate.time(u64::from(self.params.stores_under_way * self.params.line));
+        let may = port
+            .spec
+            .rate
+            .time(u64::from(self.params.stores_under_way * self.params.line));
         least - may
     }
 
@@ -229,7 +237,12 @@ impl Rsm {
         let Train { from, to, line, .. } = train;
         let ack = |error: Option<FabricError>| (error, train.lines);
         match line {
-            Line::Write { put, segment, offset, bytes } => {
+            Line::Write {
+                put,
+                segment,
+                offset,
+                bytes,
+            } => {
                 let error = kernel.procs.check_alive(to).err();
                 if error.is_none() {
                     LocalMemory::write(&segment, offset, &bytes);
@@ -239,7 +252,10 @@ impl Rsm {
                         kernel.procs.touch(to, now);
                     }
                 }
-                let line = Line::Ack { import: put.import, error: ack(error).0 };
+                let line = Line::Ack {
+                    import: put.import,
+                    error: ack(error).0,
+                };
                 self.send_back(kernel, (to, from), train.rail, train.lines, line);
             }
             Line::Barrier { import } => {
@@ -250,7 +266,12 @@ impl Rsm {
                 let now = kernel.now;
                 kernel.procs.put_ended(import, now, None);
             }
-            Line::Load { get, segment, offset, len } => {
+            Line::Load {
+                get,
+                segment,
+                offset,
+                len,
+            } => {
                 let mut bytes = vec![0; len];
                 LocalMemory::read(&segment, offset, &mut bytes);
                 let lines = self.params.lines(offset, len);
@@ -344,7 +365,13 @@ impl Adapter for Rsm {
         kernel.procs.import_of(import).under_way += 1;
         let rail = self.last_rail.get(&pair.from).copied().unwrap_or(0);
         let line = Line::Barrier { import };
-        let train = Train { from: pair.from, to: pair.to, rail, lines: 1, line };
+        let train = Train {
+            from: pair.from,
+            to: pair.to,
+            rail,
+            lines: 1,
+            line,
+        };
         let stored = kernel.now + self.params.barrier;
         self.begin(kernel, train, stored + self.params.out);
         kernel.procs.fence(import, op, kernel.now);
@@ -354,7 +381,10 @@ impl Adapter for Rsm {
     fn get(&mut self, kernel: &mut Kernel, get: Get<'_>) -> Result<(Ps, OpId)> {
         let op = kernel.procs.begin(get.pair.from);
         let lines = self.params.lines(get.offset, get.len);
-        self.gets.insert(op.0, train::Loading::new(get.pair, get.segment, get.offset, get.len));
+        self.gets.insert(
+            op.0,
+            train::Loading::new(get.pair, get.segment, get.offset, get.len),
+        );
         self.load_more(kernel, op);
         Ok((self.params.load * u64::from(lines), op))
     }
@@ -374,7 +404,13 @@ impl Adapter for Rsm {
         };
         // One link, so that they keep their order.
         let line = Line::Interrupt(what);
-        let train = Train { from, to, rail: 0, lines, line };
+        let train = Train {
+            from,
+            to,
+            rail: 0,
+            lines,
+            line,
+        };
         self.begin(kernel, train, kernel.now + time + self.params.out);
         (time, TrySend::Sent)
     }
@@ -388,7 +424,13 @@ impl Adapter for Rsm {
         let Pair { from, to } = pair;
         let time = self.storing(kernel, from, None, (0, 1));
         let line = Line::Interrupt(What::Ring);
-        let train = Train { from, to, rail: 0, lines: 1, line };
+        let train = Train {
+            from,
+            to,
+            rail: 0,
+            lines: 1,
+            line,
+        };
         self.begin(kernel, train, kernel.now + time + self.params.out);
         time
     }

@@ -37,8 +37,12 @@ pub enum Line {
         error: Option<FabricError>,
     },
     /// The scratch line, stored and loaded; and on its way back.
-    Barrier { import: ImportId },
-    Passed { import: ImportId },
+    Barrier {
+        import: ImportId,
+    },
+    Passed {
+        import: ImportId,
+    },
     /// Block loads, and what they got.
     Load {
         get: OpId,
@@ -46,7 +50,10 @@ pub enum Line {
         offset: usize,
         len: usize,
     },
-    Loaded { get: OpId, bytes: Vec<u8> },
+    Loaded {
+        get: OpId,
+        bytes: Vec<u8>,
+    },
     Interrupt(What),
 }
 
@@ -97,10 +104,17 @@ impl Loading {
 
 impl Rsm {
     /// The lines of a put, of which the first is stored from `begun` on.
-    pub(super) fn store_lines(&mut self, kernel: &mut Kernel, (from, to): (Peer, Peer), put: &Put<'_>, begun: Ps) {
+    pub(super) fn store_lines(
+        &mut self,
+        kernel: &mut Kernel,
+        (from, to): (Peer, Peer),
+        put: &Put<'_>,
+        begun: Ps,
+    ) {
         let params = Rc::clone(&self.params);
         let (stripe, len) = (params.stripe as usize, put.bytes.len());
-        let count = ((put.offset + len).div_ceil(stripe).max(put.offset / stripe + 1) - put.offset / stripe) as u32;
+        let count =
+            ((put.offset + len).div_ceil(stripe).max(put.offset / stripe + 1) - put.offset / stripe) as u32;
         let storing = Rc::new(Storing {
             import: put.import,
             left: Cell::new(count),
@@ -157,7 +171,9 @@ impl Rsm {
 
     /// Lines of a get are here.
     pub(super) fn loaded(&mut self, kernel: &mut Kernel, get: OpId, bytes: Vec<u8>) {
-        let Some(it) = self.gets.get_mut(&get.0) else { return };
+        let Some(it) = self.gets.get_mut(&get.0) else {
+            return;
+        };
         it.got.extend(bytes);
         if it.got.len() < it.len {
             return self.load_more(kernel, get);
@@ -168,16 +184,42 @@ impl Rsm {
     }
 
     /// Lines that answer others, from memory.
-    pub(super) fn answer(&mut self, kernel: &mut Kernel, (from, to): (Peer, Peer), rail: u32, lines: u32, line: Line) {
+    pub(super) fn answer(
+        &mut self,
+        kernel: &mut Kernel,
+        (from, to): (Peer, Peer),
+        rail: u32,
+        lines: u32,
+        line: Line,
+    ) {
         let head = kernel.now + self.params.out;
-        let train = Train { from, to, rail, lines, line };
+        let train = Train {
+            from,
+            to,
+            rail,
+            lines,
+            line,
+        };
         self.begin(kernel, train, head);
     }
 
     /// An acknowledgement, from NI to NI.
-    pub(super) fn send_back(&mut self, kernel: &mut Kernel, (from, to): (Peer, Peer), rail: u32, lines: u32, line: Line) {
+    pub(super) fn send_back(
+        &mut self,
+        kernel: &mut Kernel,
+        (from, to): (Peer, Peer),
+        rail: u32,
+        lines: u32,
+        line: Line,
+    ) {
         self.registers.acks += 1;
-        let train = Train { from, to, rail, lines, line };
+        let train = Train {
+            from,
+            to,
+            rail,
+            lines,
+            line,
+        };
         self.begin(kernel, train, kernel.now);
     }
 
