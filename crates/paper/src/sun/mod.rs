@@ -3,10 +3,11 @@
 //! Sun MPI is Farpost's MPI over postboxes with the paper's numbers: messages of up to 2000 bytes in postboxes alone, 36 of them, longer ones through blocks behind a barrier of the
 //! hardware. A postbox of Sun's refers to several blocks; [`machine::POSTBOX`] says how that is done here. Processes of a host have shared segments.
 
+mod collectives;
 pub mod machine;
 pub mod points;
 
-use crate::{Class, Effort, Expected, Origin, Results, Row, Unit};
+use crate::{Axis, Class, Effort, Expected, Figure, Mark, Origin, Results, Row, Series, Unit};
 use farpost_sim::machine::Machine;
 
 fn row(
@@ -139,6 +140,86 @@ fn point_rows(machine: &Machine, rows: &mut Vec<Row>) {
     ]);
 }
 
+fn axis(title: &str) -> Axis {
+    Axis {
+        title: title.into(),
+        logarithmic: true,
+    }
+}
+
+/// Figures 5 and 6: bandwidth by size, and latency by pairs.
+fn curves(machine: &Machine, results: &mut Results) {
+    use Class::Shape;
+    use Origin::Predicted;
+    let sizes = [64, 512, 1024, 1500, 2000, 2001, 3000, 4096, 16384, 65536, 1 << 20];
+    let curve = |pairs: u32| -> Vec<(f64, f64)> {
+        let at = |bytes: usize| (bytes as f64, points::ping_pong(machine, (pairs, 2), bytes).bandwidth);
+        sizes.map(at).into()
+    };
+    let curves = [1, 4].map(|pairs| (pairs, curve(pairs)));
+    // A curve that bends at 2000 bytes: a byte more is slower, and what comes then rises above what was before.
+    let bends = curves.iter().all(|(_, curve)| {
+        let at = |bytes: f64| curve.iter().find(|point| point.0 == bytes).map_or(0.0, |point| point.1);
+        at(2001.0) < at(2000.0) && at(1024.0) < at(2000.0) && at(65536.0) > at(2000.0)
+    });
+    results.rows.push(row(
+        "S9",
+        "all curves bend at 2000 bytes",
+        Shape,
+        Predicted,
+        Unit::Plain,
+        Expected::Holds,
+        f64::from(u8::from(bends)),
+    ));
+    let series = |(pairs, points): (u32, Vec<(f64, f64)>)| Series {
+        name: format!("np = {}", 2 * pairs),
+        points,
+    };
+    results.figures.push(Figure {
+        name: "sun-5".into(),
+        title: "Aggregate ping-pong bandwidth".into(),
+        x: axis("message, bytes"),
+        y: axis("MB/s"),
+        series: curves.into_iter().map(series).collect(),
+        marks: vec![Mark {
+            at: (f64::from(1 << 20), 792.0),
+            label: "792 MB/s of one pair".into(),
+        }],
+    });
+    let pairs = [1, 2, 4, 8, 16, 24];
+    let load = [0, 40, 256].map(|bytes| {
+        let at = |pairs: u32| (f64::from(pairs), points::ping_pong(machine, (pairs, 2), bytes).latency);
+        Series {
+            name: format!("{bytes} bytes"),
+            points: pairs.map(at).into(),
+        }
+    });
+    let flat = load.iter().all(|series| {
+        let (first, last) = (series.points[0].1, series.points[pairs.len() - 1].1);
+        last <= 1.25 * first
+    });
+    results.rows.push(row(
+        "S10",
+        "latency of short messages is flat under load",
+        Shape,
+        Predicted,
+        Unit::Plain,
+        Expected::Holds,
+        f64::from(u8::from(flat)),
+    ));
+    results.figures.push(Figure {
+        name: "sun-6".into(),
+        title: "MPI latency under load".into(),
+        x: axis("pairs"),
+        y: axis("us"),
+        series: load.into(),
+        marks: vec![Mark {
+            at: (1.0, 3.7),
+            label: "3.7 us".into(),
+        }],
+    });
+}
+
 /// All experiments of the paper.
 pub fn run(effort: Effort) -> Results {
     run_on(&machine::machine(), effort)
@@ -148,5 +229,7 @@ pub fn run(effort: Effort) -> Results {
 pub fn run_on(machine: &Machine, _effort: Effort) -> Results {
     let mut results = Results::default();
     point_rows(machine, &mut results.rows);
+    curves(machine, &mut results);
+    collectives::rows(machine, &mut results);
     results
 }
