@@ -8,7 +8,13 @@ fn main() {
         _ => Effort::Short,
     };
     let committed = Committed::built_in();
-    for row in sun::run(effort).rows {
+    let results = sun::run(effort);
+    for figure in &results.figures {
+        for series in &figure.series {
+            println!("{} {} {:.1?}", figure.name, series.name, series.points);
+        }
+    }
+    for row in results.rows {
         let verdict = row.verdict(committed.error(&row.id));
         println!(
             "{:16} {:52} {:?} {:.3} {} error {:+.3} {verdict}",

@@ -29,7 +29,9 @@ fn rate(machine: &Machine, job: (u32, u32), bytes: usize, program: impl Fn(&Rank
     let times = machine::run(machine, job, |rank| {
         let once = || {
             let plan = program(rank);
-            rank.world.run_collective(rank.comm(), plan).expect("a collective");
+            rank.world
+                .run_collective(rank.comm(), plan)
+                .expect("a collective");
         };
         once();
         rank.barrier();
@@ -82,7 +84,7 @@ fn plan(name: &str, rank: &Rank, block: usize) -> Plan {
     let (from, to) = (leak(16 * block), leak(16 * block));
     let all = from.len();
     let (site, root) = (rank.world.site(rank.comm()), Root::Rank(0));
-    let op = Op::predefined(0x21).expect("MPI_SUM");
+    let op = Op::predefined(0x29).expect("MPI_BOR, which bytes have");
     let counts = |block: usize| (0..16).map(move |_| block as u64);
     let offsets = |block: usize| (0..16).map(move |place| (place * block) as i64);
     let each = |bytes: SendBuf| Blocks::v(&bytes.into(), counts(block), offsets(block));
@@ -97,7 +99,13 @@ fn plan(name: &str, rank: &Rank, block: usize) -> Plan {
         "Allgatherv" => coll::allgatherv(&site, Some(sent(from, block).into()), room(got(to, block))),
         "Alltoall" => coll::alltoall(&site, Some(sent(from, block).into()), got(to, block).into()),
         "Alltoallv" => coll::alltoallv(&site, Some(each(sent(from, block))), room(got(to, block))),
-        "Reduce" => coll::reduce(&site, Some(sent(from, all).into()), got(to, all).into(), &op, root),
+        "Reduce" => coll::reduce(
+            &site,
+            Some(sent(from, all).into()),
+            got(to, all).into(),
+            &op,
+            root,
+        ),
         "Reduce_scatter" => coll::reduce_scatter(
             &site,
             Some(sent(from, all).into()),
@@ -116,7 +124,7 @@ fn plan(name: &str, rank: &Rank, block: usize) -> Plan {
 pub fn rows(machine: &Machine, results: &mut Results) {
     use Origin::Predicted;
     use Unit::{Megabytes, Plain};
-    let each = all_to_all(machine, (92, 4), 8 << 10);
+    let each = all_to_all(machine, (92, 4), 24 << 10);
     results.rows.push(row(
         "S11",
         "all to all of 92 processes on 4 nodes, each process",
@@ -132,18 +140,48 @@ pub fn rows(machine: &Machine, results: &mut Results) {
             "Bcast" | "Reduce" | "Reduce_scatter" | "Allreduce" | "Scan" => BYTES,
             _ => 15 * block,
         };
-        let [one, two] = [1, 2].map(|hosts| rate(machine, (16, hosts), bytes, |rank| plan(name, rank, block)));
+        let [one, two] =
+            [1, 2].map(|hosts| rate(machine, (16, hosts), bytes, |rank| plan(name, rank, block)));
         let row = |of: &str, what: &str, class, unit, expected, simulated| Row {
             id: format!("S13.{name}.{of}"),
-            ..row("", &format!("{name}, {what}"), class, Predicted, unit, expected, simulated)
+            ..row(
+                "",
+                &format!("{name}, {what}"),
+                class,
+                Predicted,
+                unit,
+                expected,
+                simulated,
+            )
         };
         let value = Expected::Value;
         results.rows.extend([
-            row("on", "16 processes on one node", Class::Absolute, Megabytes, value(on), one),
-            row("off", "16 processes on two nodes", Class::Absolute, Megabytes, value(off), two),
+            row(
+                "on",
+                "16 processes on one node",
+                Class::Absolute,
+                Megabytes,
+                value(on),
+                one,
+            ),
+            row(
+                "off",
+                "16 processes on two nodes",
+                Class::Absolute,
+                Megabytes,
+                value(off),
+                two,
+            ),
             Row {
                 null_model: Some(1.0),
-                ..row("ratio", "two nodes by one", Class::Ratio, Plain, value(off / on), two / one)
+                ..row(
+                    "ratio",
+                    "two nodes by one",
+                    Class::Ratio,
+                    Plain,
+                    value(off / on),
+                    two / one,
+                )
             },
         ]);
     }

@@ -3,7 +3,7 @@
 use farpost_channel::ChannelTunables;
 use farpost_fabric::{Fabric, Work};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::coll;
+use farpost_mpi::coll::{self, Tuning};
 use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::EngineTunables;
@@ -117,6 +117,11 @@ impl Mpi {
                 // Section 4.2: the transition between the protocols.
                 run_far: 2000,
                 ..EngineTunables::default()
+            },
+            tuning: Tuning {
+                // Trees, as bandwidths of a quarter of a pair's for 16 processes suggest.
+                bcast: 1,
+                ..Tuning::default()
             },
             ..WorldConfig::default()
         }

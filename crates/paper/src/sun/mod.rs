@@ -153,13 +153,23 @@ fn curves(machine: &Machine, results: &mut Results) {
     use Origin::Predicted;
     let sizes = [64, 512, 1024, 1500, 2000, 2001, 3000, 4096, 16384, 65536, 1 << 20];
     let curve = |pairs: u32| -> Vec<(f64, f64)> {
-        let at = |bytes: usize| (bytes as f64, points::ping_pong(machine, (pairs, 2), bytes).bandwidth);
+        let at = |bytes: usize| {
+            (
+                bytes as f64,
+                points::ping_pong(machine, (pairs, 2), bytes).bandwidth,
+            )
+        };
         sizes.map(at).into()
     };
     let curves = [1, 4].map(|pairs| (pairs, curve(pairs)));
     // A curve that bends at 2000 bytes: a byte more is slower, and what comes then rises above what was before.
     let bends = curves.iter().all(|(_, curve)| {
-        let at = |bytes: f64| curve.iter().find(|point| point.0 == bytes).map_or(0.0, |point| point.1);
+        let at = |bytes: f64| {
+            curve
+                .iter()
+                .find(|point| point.0 == bytes)
+                .map_or(0.0, |point| point.1)
+        };
         at(2001.0) < at(2000.0) && at(1024.0) < at(2000.0) && at(65536.0) > at(2000.0)
     });
     results.rows.push(row(
@@ -188,7 +198,12 @@ fn curves(machine: &Machine, results: &mut Results) {
     });
     let pairs = [1, 2, 4, 8, 16, 24];
     let load = [0, 40, 256].map(|bytes| {
-        let at = |pairs: u32| (f64::from(pairs), points::ping_pong(machine, (pairs, 2), bytes).latency);
+        let at = |pairs: u32| {
+            (
+                f64::from(pairs),
+                points::ping_pong(machine, (pairs, 2), bytes).latency,
+            )
+        };
         Series {
             name: format!("{bytes} bytes"),
             points: pairs.map(at).into(),

@@ -139,6 +139,8 @@ pub struct Rsm {
     host: HostId,
     /// Of all hosts, by host and NI.
     ports: Rc<[Vec<ResourceId>]>,
+    /// Of all hosts: where acknowledgements wait for a link, by host and NI.
+    acks: Rc<[Vec<ResourceId>]>,
     registers: Registers,
     bursts: BTreeMap<Peer, Burst>,
     /// Processes that store lines themselves, without the library's routine.
@@ -164,11 +166,19 @@ impl Rsm {
         let ports: Rc<[Vec<ResourceId>]> = (0..hosts)
             .map(|host| (0..params.nis).map(|ni| port(host, ni)).collect())
             .collect();
+        let mut waiting = |host: u32, ni: u32| {
+            let name = format!("acknowledgements of NI {ni} of host {host}");
+            kernel.net.add(ResourceSpec::new(name, Rate::INFINITE, Ps::ZERO))
+        };
+        let acks: Rc<[Vec<ResourceId>]> = (0..hosts)
+            .map(|host| (0..params.nis).map(|ni| waiting(host, ni)).collect())
+            .collect();
         let params = Rc::new(params.clone());
         let adapter = |host: u32| Rsm {
             params: Rc::clone(&params),
             host: HostId(host),
             ports: Rc::clone(&ports),
+            acks: Rc::clone(&acks),
             registers: Registers::default(),
             bursts: BTreeMap::new(),
             inline: Vec::new(),

@@ -236,7 +236,13 @@ impl Rsm {
                 lane: 0,
             };
             let path = if is_ack {
-                kernel.path((ends[0], ends[1]), 1, ACKS, &[], &[])
+                {
+                    let queue = Hop {
+                        resource: self.acks[self.host.index()][(rail / per_ni) as usize],
+                        lane: 0,
+                    };
+                    kernel.path((ends[0], ends[1]), 1, ACKS, &[queue], &[])
+                }
             } else {
                 kernel.path((ends[0], ends[1]), 1, LINES, &[port(self.host)], &[port(to)])
             };
