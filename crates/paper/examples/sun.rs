@@ -17,7 +17,7 @@ fn main() {
     for row in results.rows {
         let verdict = row.verdict(committed.error(&row.id));
         println!(
-            "{:16} {:52} {:?} {:.3} {} error {:+.3} {verdict}",
+            "{:16} {:52} {:?} {:.3} {} error {:+.5} {verdict}",
             row.id,
             row.what,
             row.expected,

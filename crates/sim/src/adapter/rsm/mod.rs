@@ -26,9 +26,6 @@
 mod registers;
 mod train;
 
-#[cfg(test)]
-mod tests;
-
 pub use registers::Cesr;
 
 use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
@@ -245,7 +242,6 @@ impl Rsm {
     /// What a train does at its end, seen from the host that it came to.
     fn take(&mut self, kernel: &mut Kernel, train: Train) {
         let Train { from, to, line, .. } = train;
-        let ack = |error: Option<FabricError>| (error, train.lines);
         match line {
             Line::Write {
                 put,
@@ -264,7 +260,7 @@ impl Rsm {
                 }
                 let line = Line::Ack {
                     import: put.import,
-                    error: ack(error).0,
+                    error,
                 };
                 self.send_back(kernel, (to, from), train.rail, train.lines, line);
             }
