@@ -52,8 +52,8 @@ fn errors(end: &SimFabric) -> u64 {
 }
 
 /// Rank 0 puts while a link is cut. What its fence said, errors of ranks 0 and 1, and whether all arrived at the end.
-fn cut(resend: bool) -> (Result<(), String>, u64, u64, bool) {
-    let (results, _) = ranks::run(core(resend), |end| match end.me().0 {
+fn cut(resend: bool) -> (Result<(), String>, u64, u64, bool, u64) {
+    let (results, mut core) = ranks::run(core(resend), |end| match end.me().0 {
         2 => {
             let memory = end.allocate(LEN).expect("memory");
             end.publish(ID, &memory, Access::Everyone(Permission::ReadWrite))
@@ -79,7 +79,8 @@ fn cut(resend: bool) -> (Result<(), String>, u64, u64, bool) {
             }
             remote.put(0, &[7; LEN]).expect("put");
             end.with_core(|core| {
-                let link = links(core)[0];
+                // That of the last stripe, which has not come to it.
+                let link = links(core)[3];
                 core.kernel.set_broken(link, true);
             });
             let fence = remote.fence().map_err(|error| error.to_string());
@@ -92,12 +93,22 @@ fn cut(resend: bool) -> (Result<(), String>, u64, u64, bool) {
         }
     })
     .expect("no rank hangs");
-    (results[0].0.clone(), results[0].1, results[1].1, results[2].2)
+    let (adapter, _) = core.adapter_of(HostId(0));
+    let registers = adapter.registers();
+    let resent = registers.iter().find(|(name, _)| name == "stripes_resent");
+    let resent = resent.expect("a register").1;
+    (
+        results[0].0.clone(),
+        results[0].1,
+        results[1].1,
+        results[2].2,
+        resent,
+    )
 }
 
 #[test]
 fn a_lost_put_is_an_error_of_its_process_alone_and_another_try_heals_it() {
-    let (fence, mine, other, whole) = cut(false);
+    let (fence, mine, other, whole, _) = cut(false);
     let said = fence.expect_err("a link was cut under it");
     assert!(said.contains("link of host 0"), "{said}");
     assert!(mine > 0);
@@ -107,7 +118,8 @@ fn a_lost_put_is_an_error_of_its_process_alone_and_another_try_heals_it() {
 
 #[test]
 fn software_that_stores_again_hides_the_failure() {
-    let (fence, _, other, whole) = cut(true);
+    let (fence, _, other, whole, resent) = cut(true);
+    assert!(resent > 0, "something was lost");
     assert_eq!(fence, Ok(()));
     assert_eq!(other, 0);
     assert!(whole);
