@@ -131,6 +131,7 @@ impl Backend {
 /// Values that limits are drawn down to.
 const LIMITS: &[(&str, &[u64])] = &[
     ("FARPOST_EAGER_MAX", &[0, 1, 40, 264, 1024, 8192, 1 << 20]),
+    ("FARPOST_RUN_FAR", &[264, 265, 1000, 2000]),
     ("FARPOST_EAGER_FAR", &[0, 40, 264, 8192, 1 << 20]),
     ("FARPOST_ZCOPY_MIN", &[264, 1000, 40_000]),
     ("FARPOST_ZCOPY_MAX", &[0, 4096, 1 << 30]),

@@ -9,6 +9,7 @@ pub mod report;
 mod row;
 pub mod xt3;
 pub mod startx;
+pub mod sun;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`time`], [`queue`] | picoseconds; events in the order of their times |
 //! | [`net`] | resources that packets pass: service times, queues, arbitration, faults |
+//! | [`machine`] | files that say what a machine is |
 //! | [`topology`] | which resources lie between two hosts |
 //! | [`schedule`] | whose turn it is: a clock for each rank |
 //! | [`process`], [`costs`] | what the machine has for each process, and what work costs it |

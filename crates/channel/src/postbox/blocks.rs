@@ -108,12 +108,13 @@ impl<F: Fabric> Postboxes<F> {
             "write leaves the block"
         );
         let at = tx.layout.pool_block(block) + offset;
-        self.fabric.charge(Cost::Copy(from.len()));
         let result = match &tx.outlet {
             Outlet::Own(memory) => {
+                self.fabric.charge(Cost::Copy(from.len()));
                 memory.write(at, from);
                 Ok(())
             }
+            // The fabric knows what that costs.
             Outlet::Far(memory) => memory.put(at, from),
         };
         if let Err(error) = result {

@@ -39,6 +39,8 @@ farpost_tunables::tunables! {
         eager_max: "FARPOST_EAGER_MAX" = 32 << 10, 0..=1 << 20, "bytes";
         /// The same for messages to other hosts; longer ones go straight from memory to memory. `farpost tune` measures where that pays.
         eager_far: "FARPOST_EAGER_FAR" = 32 << 10, 0..=1 << 20, "bytes";
+        /// Longer messages to other hosts go through blocks, and shorter ones in postboxes alone, a line for every 56 bytes. More than the default pays where a fence costs as much as many lines.
+        run_far: "FARPOST_RUN_FAR" = 264, 264..=2000, "bytes";
         /// Messages to other hosts longer than this go from the user's memory to the network behind their line, without blocks and without asking first, where the network can do that (tcp).
         zcopy_min: "FARPOST_ZCOPY_MIN" = 4096, 264..=1 << 30, "bytes";
         /// The longest message that goes so: what the receiver does not wait for takes memory there.

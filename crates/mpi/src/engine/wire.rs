@@ -19,6 +19,11 @@ pub const MORE_BYTES: usize = 56;
 /// Most postboxes that an inline message takes.
 pub const MAX_RUN: usize = 8;
 
+/// Postboxes of the longest message that may be [sent in postboxes alone](crate::engine::EngineTunables) on request.
+pub const LONGEST_RUN: usize = 36;
+/// Its bytes.
+pub const LONGEST_RUN_BYTES: usize = FIRST_BYTES + (LONGEST_RUN - 1) * MORE_BYTES;
+
 /// A message of at most [`FIRST_BYTES`].
 pub const KIND_SHORT: u8 = 1;
 /// A message in several postboxes.

@@ -19,6 +19,8 @@ pub struct LocalParams {
     pub bus: Rate,
     /// Packets that a queue holds.
     pub queue: u32,
+    /// A process may copy from another's memory and to it; else only to and from segments.
+    pub transfers: bool,
 }
 
 impl Default for LocalParams {
@@ -27,6 +29,7 @@ impl Default for LocalParams {
             latency: Ps::from_nanos(100),
             bus: Rate::INFINITE,
             queue: 64,
+            transfers: true,
         }
     }
 }
@@ -140,7 +143,7 @@ impl Adapter for Local {
     }
 
     fn transfers(&self) -> bool {
-        true
+        self.params.transfers
     }
 
     /// The processor that asks copies.

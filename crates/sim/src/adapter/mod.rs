@@ -8,12 +8,14 @@ mod local;
 mod rdma;
 mod seastar;
 mod startx;
+mod rsm;
 
 pub use kernel::{Kernel, Load, Message, What};
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
 pub use seastar::{SeaStar, SeaStarParams};
 pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
+pub use rsm::{Cesr, Rsm, RsmParams};
 
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
@@ -29,6 +31,7 @@ pub enum AdapterEvent {
     Rdma(rdma::Event),
     SeaStar(seastar::Event),
     StarTx(startx::Event),
+    Rsm(rsm::Event),
 }
 
 /// What happens on the machine.

@@ -247,7 +247,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "sun-fire-link",
         "spin = { value = \"10 us\"",
         "spin = { value = \"10 s\"",
-        "55: adapter.rsm.retry.spin (10.000 s) is more than sleep (20.000 ms), allowed is at most that",
+        "58: adapter.rsm.retry.spin (10.000 s) is more than sleep (20.000 ms), allowed is at most that",
     ),
     (
         "sun-fire-link",

@@ -106,6 +106,14 @@ impl<L> Network<L> {
         self.packets.len()
     }
 
+    /// Bytes that wait before a resource, without what it serves.
+    pub fn bytes_waiting(&self, id: ResourceId) -> u64 {
+        let waiting = self.resources[id.index()].waiting.iter().flatten();
+        waiting
+            .map(|(_, packet)| u64::from(self.packets[packet.0].bytes))
+            .sum()
+    }
+
     /// Whether a packet could begin at `first` now.
     pub fn has_room(&self, first: Hop) -> bool {
         self.resources[first.resource.index()].places[first.lane as usize].has_room()

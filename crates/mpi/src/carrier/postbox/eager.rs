@@ -113,6 +113,45 @@ impl<F: Fabric> Engine<F> {
         true
     }
 
+    /// Whether a message of so many bytes, which is longer than [`RUN_MAX`], goes in postboxes alone as well.
+    #[inline]
+    fn is_long_run(&self, peer: Peer, bytes: usize) -> bool {
+        // A queue that is too short for it would never have the room.
+        let fits = 2 * wire::LONGEST_RUN as u32 <= self.post.slots();
+        bytes as u64 <= self.tunables.run_far && fits && !self.fabric.maps(peer)
+    }
+
+    /// Post a message that [is a long run](Self::is_long_run).
+    #[inline(never)]
+    fn try_long_run(&mut self, peer: Peer, envelope: &Envelope, from: Source<'_>) -> bool {
+        let mut packed = [0; wire::LONGEST_RUN_BYTES];
+        let data = match from {
+            Source::Run(data) => data,
+            Source::Payload(payload) => match payload.contiguous() {
+                Some(data) => data,
+                None => {
+                    let bytes = payload.bytes() as usize;
+                    payload.pack_on(&*self.fabric, 0, &mut packed[..bytes]);
+                    &packed[..bytes]
+                }
+            },
+        };
+        let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
+        if (self.post.eager_room(peer) as usize) < count {
+            self.post.grow_for(peer, count);
+            return false;
+        }
+        let mut lines = [[0; 8]; wire::LONGEST_RUN];
+        lines[0] = envelope.line(wire::KIND_RUN, count, data.len());
+        wire::fill_first(&mut lines[0], &data[..FIRST_BYTES]);
+        for (line, part) in lines[1..].iter_mut().zip(data[FIRST_BYTES..].chunks(MORE_BYTES)) {
+            line[0] = u64::from(wire::KIND_MORE) << 32;
+            wire::fill_more(line, part);
+        }
+        self.post.post_run(peer, &lines[..count], data.len() as u64);
+        true
+    }
+
     /// Start a send. `None`: it is complete.
     pub(super) fn isend_by_postbox(
         &mut self,
@@ -174,6 +213,9 @@ impl<F: Fabric> Engine<F> {
             self.post.post(peer, &line, total as u64);
             return Eager::Posted;
         }
+        if !sync && self.is_long_run(peer, total) {
+            return Eager::of(self.try_long_run(peer, envelope, Source::Payload(payload)));
+        }
         if total as u64 > self.eager_max(peer) {
             return Eager::Wait;
         }
@@ -188,6 +230,9 @@ impl<F: Fabric> Engine<F> {
         }
         if data.len() <= RUN_MAX {
             return self.post_short(peer, envelope, data);
+        }
+        if self.is_long_run(peer, data.len()) {
+            return self.try_long_run(peer, envelope, Source::Run(data));
         }
         self.departure(peer, data.len() as u64) == Departure::Whole
             && self.post_blocks(peer, envelope, Source::Run(data), 0) == Eager::Posted

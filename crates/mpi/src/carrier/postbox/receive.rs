@@ -120,7 +120,7 @@ impl<F: Fabric> Engine<F> {
         let len = match wire::kind(line) {
             wire::KIND_RUN => {
                 let len = wire::inline_bytes(line);
-                if !(2..=wire::MAX_RUN).contains(&count)
+                if !(2..=wire::LONGEST_RUN).contains(&count)
                     || len > to.len()
                     || len.saturating_sub(FIRST_BYTES).div_ceil(MORE_BYTES) != count - 1
                 {
@@ -246,7 +246,7 @@ impl<F: Fabric> Engine<F> {
     #[inline(never)]
     fn on_run(&mut self, peer: Peer, line: &Line) -> bool {
         let (count, len) = (wire::count(line), wire::inline_bytes(line));
-        if !(2..=wire::MAX_RUN).contains(&count)
+        if !(2..=wire::LONGEST_RUN).contains(&count)
             || len <= FIRST_BYTES
             || len > FIRST_BYTES + (count - 1) * MORE_BYTES
         {
@@ -254,7 +254,17 @@ impl<F: Fabric> Engine<F> {
             return false;
         }
         self.post.prefetch(peer, 1..count as u32);
-        let mut data = [0; FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES];
+        match count > wire::MAX_RUN {
+            true => self.take_run::<{ wire::LONGEST_RUN_BYTES }>(peer, line),
+            false => self.take_run::<{ FIRST_BYTES + (wire::MAX_RUN - 1) * MORE_BYTES }>(peer, line),
+        }
+    }
+
+    /// A run whose lengths are right, of at most `N` bytes in whole postboxes.
+    #[inline(always)]
+    fn take_run<const N: usize>(&mut self, peer: Peer, line: &Line) -> bool {
+        let (count, len) = (wire::count(line), wire::inline_bytes(line));
+        let mut data = [0; N];
         self.fabric.charge(Cost::Copy(len));
         data[..FIRST_BYTES].copy_from_slice(&wire::first_payload(line));
         for index in 1..count {

@@ -23,6 +23,10 @@ pub struct Rsm {
     pub line: Quantity<Bytes>,
     /// What each line takes of the host's port besides its data: a link's rate is that of data.
     pub header: Option<Quantity<Bytes>>,
+    /// What the acknowledgement of a line takes of the link the other way.
+    pub ack: Quantity<Bytes>,
+    /// Bytes that go over one link before it is the next one's turn.
+    pub stripe: Quantity<Bytes>,
     /// Block store of a line: what the processor gives to it.
     pub store: Quantity<Ps>,
     /// Block load of a line, besides its round trip.
@@ -38,6 +42,8 @@ pub struct Rsm {
     pub barrier: Quantity<Ps>,
     /// Look at the status register of the process (CESR).
     pub cesr: Quantity<Ps>,
+    /// Packets of interrupts that wait for a process.
+    pub interrupts: Quantity<Count>,
     /// How remote interrupts are tried again.
     pub retry: Retry,
 }
