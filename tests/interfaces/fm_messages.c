@@ -1,5 +1,6 @@
 // interface: fm
 // ranks: 1 2 3 8
+// settings: FARPOST_FM_BUFFERS=0 | FARPOST_FM_BUFFERS=2 | FARPOST_FM_BUFFERS=2 FARPOST_FM_SWITCH=0 | FARPOST_FM_FLOW=0 | FARPOST_FM_FLOW=0 FARPOST_FM_BUFFERS=0 | FARPOST_FM_FLOW=0 FARPOST_FM_BUFFERS=2 FARPOST_FM_SWITCH=0
 // Fast Messages among all nodes, oneself included: messages of one frame once each, answers from handlers, messages in
 // pieces in order, bounded extraction.
 #include "check.h"

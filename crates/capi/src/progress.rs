@@ -12,8 +12,9 @@
 //! Cost class: *queued path*; set-up for starting and stopping.
 //!
 //! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI with `FARPOST_PROGRESS_THREAD=1`, and Portals
-//! while an interface is open (with an agent: where the job has a network, or from the first handler on). Fast Messages and JAM never start it, since their handlers run in the caller's thread by
-//! their papers' rule: where it runs for another interface, it moves their network traffic and runs no handler. What moves MPI may call the
+//! while an interface is open (with an agent: where the job has a network, or from the first handler on), and Fast Messages. It runs no handlers of theirs or of JAM's,
+//! which run in the caller's thread by their papers' rule: of Fast Messages it plays the interface's processor, which fills the host receive queue. JAM never
+//! starts it: where it runs for another interface, it moves JAM's network traffic. What moves MPI may call the
 //! program's reduction functions, in this thread.
 //!
 //! A sender pays a system call each time this thread falls asleep, not for each message. Where what rings cannot be moved by this thread, it falls
@@ -41,9 +42,11 @@ pub(crate) enum Reason {
     Rsm = 1,
     /// Portals, while an interface is open.
     Portals = 2,
+    /// Fast Messages, from beginning to end: the host receive queue takes in what arrives.
+    Fm = 3,
 }
 
-const REASONS: usize = 3;
+const REASONS: usize = 4;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,6 +46,7 @@ pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
         ("fabric: trust", farpost_tcp::trust::TrustTunables::TABLE),
         ("channel", farpost_channel::ChannelTunables::TABLE),
         ("fm", farpost_fm::FmTunables::TABLE),
+        ("fm: features", farpost_fm::FmFeatures::TABLE),
         ("jam", farpost_jam::JamTunables::TABLE),
         ("portals", farpost_portals::net::NetTunables::TABLE),
         ("portals agent", farpost_portals::agent::AgentTunables::TABLE),

@@ -8,9 +8,9 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use farpost_fabric::{Fabric, Peer};
 
-impl<F: Fabric + 'static> Fm<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
     /// Run a handler on a stack of its own, with the first piece of its message.
-    pub(crate) fn start(&self, handler: StreamHandler<F>, frame: Frame, last: bool) -> Resumed {
+    pub(crate) fn start(&self, handler: StreamHandler<F, WORDS>, frame: Frame<WORDS>, last: bool) -> Resumed {
         let fm = self.clone();
         let (place, stack) = {
             let mut stacks = self.0.stacks.borrow_mut();
@@ -23,7 +23,7 @@ impl<F: Fabric + 'static> Fm<F> {
                 stack.unwrap_or_else(|| DefaultStack::new(bytes).expect("memory for a handler's stack")),
             )
         };
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Wake, ()>, first| {
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<Wake<WORDS>, ()>, first| {
             let Wake::Piece(mut frame, last) = first else {
                 return Flow::Continue;
             };
@@ -35,12 +35,12 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     /// Go on with a handler that waits.
-    pub(crate) fn resume(&self, place: usize, wake: Wake) -> Resumed {
+    pub(crate) fn resume(&self, place: usize, wake: Wake<WORDS>) -> Resumed {
         let coroutine = self.0.stacks.borrow_mut().apart[place].take();
         self.run_apart(place, coroutine.expect("a handler that waits"), wake)
     }
 
-    fn run_apart(&self, place: usize, mut coroutine: Apart, wake: Wake) -> Resumed {
+    fn run_apart(&self, place: usize, mut coroutine: Apart<WORDS>, wake: Wake<WORDS>) -> Resumed {
         let result = coroutine.resume(wake);
         let mut stacks = self.0.stacks.borrow_mut();
         match result {

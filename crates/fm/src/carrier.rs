@@ -2,8 +2,9 @@
 //! program's Fast Messages go on beside it, with waiting and counting left to that layer.
 
 use crate::FmTunables;
+use crate::config::FmConfig;
 use crate::engine::Fm;
-use crate::wire::{BEGIN, END, FRAME_PAYLOAD, Frame, FrameKind, Header, Malformed};
+use crate::wire::{BEGIN, END, FRAME_PAYLOAD, FrameKind, Header, Malformed};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, Peer, Port};
 use std::rc::Rc;
@@ -32,8 +33,10 @@ impl<F: Fabric + 'static> Fm<F> {
             slots: tunables.slots.max(least.min(MOST_SLOTS)),
             ..tunables.clone()
         };
-        let fm = Self::build(fabric, &tunables, &WaitTunables::default(), 1, port);
-        fm.0.state.borrow_mut().shares = true;
+        // With frames and features of FM 1.0's, whatever the program's own node has.
+        let config = FmConfig::from(&tunables);
+        let fm = Self::build(fabric, &config, &WaitTunables::default(), 1, port);
+        fm.0.state.borrow_mut().share();
         fm
     }
 
@@ -70,7 +73,7 @@ impl<F: Fabric + 'static> Fm<F> {
             }
         }
         // Made once: most extractions find nothing. Those inside another make their own.
-        let mut spare = engine.spare.take().unwrap_or_else(|| Box::new(Frame::empty()));
+        let mut spare = engine.spare.take().unwrap_or_default();
         let frame = &mut *spare;
         let mut frames = 0;
         while frames < most {

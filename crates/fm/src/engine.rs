@@ -1,10 +1,12 @@
 //! One node's Fast Messages: sending, and the table of handlers.
 
+use crate::config::FmConfig;
 use crate::receive::{Receive, Stacks};
 use crate::running::{Flow, Running};
+use crate::sorting::Overflow;
 use crate::state::{FmCounters, FmState};
 use crate::waiting::Pacer;
-use crate::wire::{FRAME_PAYLOAD, Frame, FrameKind, Header};
+use crate::wire::{FRAME_WORDS, Frame, FrameKind, Header, PAYLOADS};
 use crate::{FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
@@ -16,17 +18,18 @@ use std::time::Duration;
 pub const ANY_ID: u32 = u32::MAX;
 
 /// Handles a message of one frame: the node, its sender, its bytes. They are gone when it returns.
-pub(crate) type MessageHandler<F> = Rc<dyn Fn(&Fm<F>, Peer, &[u8])>;
+pub(crate) type MessageHandler<F, const WORDS: usize> = Rc<dyn Fn(&Fm<F, WORDS>, Peer, &[u8])>;
 /// Handles a message of any length, receiving piece by piece.
-pub(crate) type StreamHandler<F> = Rc<dyn Fn(&Fm<F>, &mut Receive<'_, F>, Peer) -> Flow>;
+pub(crate) type StreamHandler<F, const WORDS: usize> =
+    Rc<dyn Fn(&Fm<F, WORDS>, &mut Receive<'_, F, WORDS>, Peer) -> Flow>;
 
 /// What runs when a message names its number.
-pub(crate) enum Handler<F: Fabric + 'static> {
-    Message(MessageHandler<F>),
-    Stream(StreamHandler<F>),
+pub(crate) enum Handler<F: Fabric + 'static, const WORDS: usize> {
+    Message(MessageHandler<F, WORDS>),
+    Stream(StreamHandler<F, WORDS>),
 }
 
-impl<F: Fabric + 'static> Clone for Handler<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Clone for Handler<F, WORDS> {
     fn clone(&self) -> Self {
         match self {
             Handler::Message(handler) => Handler::Message(Rc::clone(handler)),
@@ -35,20 +38,31 @@ impl<F: Fabric + 'static> Clone for Handler<F> {
     }
 }
 
-/// A node of Fast Messages. Clones are the same node.
-pub struct Fm<F: Fabric + 'static>(pub(crate) Rc<Engine<F>>);
+/// What [`Fm::tend`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tended {
+    /// Something moved.
+    Moved,
+    /// Nothing moved, and something of this node's waits: look again soon.
+    Waits,
+    /// Nothing is to be done until something arrives.
+    Nothing,
+}
 
-impl<F: Fabric + 'static> Clone for Fm<F> {
+/// A node of Fast Messages, whose frames have room for so many words. Clones are the same node.
+pub struct Fm<F: Fabric + 'static, const WORDS: usize = FRAME_WORDS>(pub(crate) Rc<Engine<F, WORDS>>);
+
+impl<F: Fabric + 'static, const WORDS: usize> Clone for Fm<F, WORDS> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 }
 
-pub(crate) struct Engine<F: Fabric + 'static> {
+pub(crate) struct Engine<F: Fabric + 'static, const WORDS: usize> {
     pub fabric: Rc<F>,
-    pub state: RefCell<FmState>,
-    pub handlers: RefCell<Vec<Option<Handler<F>>>>,
-    pub stacks: RefCell<Stacks>,
+    pub state: RefCell<FmState<WORDS>>,
+    pub handlers: RefCell<Vec<Option<Handler<F, WORDS>>>>,
+    pub stacks: RefCell<Stacks<WORDS>>,
     /// Handlers that run inside each other, and whether the innermost receives piece by piece.
     pub running: Running,
     /// A message of pieces is being sent.
@@ -56,44 +70,79 @@ pub(crate) struct Engine<F: Fabric + 'static> {
     /// Extractions for another layer.
     pub looks: Cell<u32>,
     /// Room for the frame that an extraction takes.
-    pub spare: Cell<Option<Box<Frame>>>,
+    pub spare: Cell<Option<Box<Frame<WORDS>>>>,
     pub pacer: Pacer,
     pub max_handlers: u32,
+    /// Payload of a frame, in bytes.
+    pub frame: usize,
     pub depth: u32,
     patience: Duration,
 }
 
 impl<F: Fabric + 'static> Fm<F> {
-    /// This process's node on `fabric`, with a table of `max_handlers` handlers.
+    /// This process's node on `fabric`, with frames and features of FM 1.0's, and a table of `max_handlers` handlers.
     ///
     /// Packets of the fabric's FM port are this node's from now on; there can be one per process.
     pub fn new(fabric: Rc<F>, tunables: &FmTunables, wait: &WaitTunables, max_handlers: u32) -> Self {
         farpost_fabric::fits::<F>();
-        Self::build(fabric, tunables, wait, max_handlers, Port::Fm)
+        Self::build(fabric, &FmConfig::from(tunables), wait, max_handlers, Port::Fm)
+    }
+}
+
+impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
+    /// As [`new`](Fm::new), with frames and features of one's own; those of all nodes of a job are the same.
+    ///
+    /// # Errors
+    /// [`FrameSize`](FmError::FrameSize): smaller than 16 bytes, or larger than the fabric's packets or frames of so many words have room for.
+    /// [`Unordered`](FmError::Unordered): no flow control, on a fabric whose packets overtake each other.
+    pub fn with_config(
+        fabric: Rc<F>,
+        config: &FmConfig,
+        wait: &WaitTunables,
+        max_handlers: u32,
+    ) -> Result<Self, FmError> {
+        let (least, most) = (*PAYLOADS.start(), FmConfig::longest::<F>(WORDS));
+        if !(least..=most).contains(&config.frame) {
+            let bytes = config.frame;
+            return Err(FmError::FrameSize { bytes, least, most });
+        }
+        if !(config.flow_control || F::ORDERED) {
+            return Err(FmError::Unordered {
+                fabric: fabric.name(),
+            });
+        }
+        Ok(Self::build(fabric, config, wait, max_handlers, Port::Fm))
     }
 
     pub(crate) fn build(
         fabric: Rc<F>,
-        tunables: &FmTunables,
+        config: &FmConfig,
         wait: &WaitTunables,
         max_handlers: u32,
         port: Port,
     ) -> Self {
-        let state = FmState::new(tunables, port);
+        let state = FmState::new(config, port);
         let mut handlers = Vec::new();
         handlers.resize_with(max_handlers.clamp(1, 1 << 16) as usize, || None);
+        let lengths = &config.lengths;
+        // Without flow control each node may be in the middle of a message, and is never put off.
+        let places = match config.flow_control {
+            true => lengths.streams,
+            false => lengths.streams.max(u64::from(fabric.size())),
+        };
         Self(Rc::new(Engine {
             state: RefCell::new(state),
             max_handlers: handlers.len() as u32,
+            frame: config.frame,
             handlers: RefCell::new(handlers),
-            stacks: RefCell::new(Stacks::new(tunables)),
+            stacks: RefCell::new(Stacks::new(places as usize, lengths.stack as usize)),
             running: Running::default(),
             sending: Cell::new(false),
             looks: Cell::new(0),
-            spare: Cell::new(Some(Box::new(Frame::empty()))),
+            spare: Cell::new(Some(Box::default())),
             pacer: Pacer::new(wait, &*fabric),
-            depth: tunables.depth as u32,
-            patience: Duration::from_secs(tunables.patience),
+            depth: lengths.depth as u32,
+            patience: Duration::from_secs(lengths.patience),
             fabric,
         }))
     }
@@ -111,6 +160,11 @@ impl<F: Fabric + 'static> Fm<F> {
     /// The fabric.
     pub fn fabric(&self) -> &F {
         &self.0.fabric
+    }
+
+    /// The longest message of [`send`](Fm::send), in bytes.
+    pub fn frame(&self) -> usize {
+        self.0.frame
     }
 
     /// What has happened so far.
@@ -141,7 +195,7 @@ impl<F: Fabric + 'static> Fm<F> {
     pub fn register_message_handler(
         &self,
         id: u32,
-        handler: impl Fn(&Fm<F>, Peer, &[u8]) + 'static,
+        handler: impl Fn(&Fm<F, WORDS>, Peer, &[u8]) + 'static,
     ) -> Result<u32, FmError> {
         self.register(id, Handler::Message(Rc::new(handler)))
     }
@@ -151,12 +205,12 @@ impl<F: Fabric + 'static> Fm<F> {
     pub fn register_handler(
         &self,
         id: u32,
-        handler: impl Fn(&Fm<F>, &mut Receive<'_, F>, Peer) -> Flow + 'static,
+        handler: impl Fn(&Fm<F, WORDS>, &mut Receive<'_, F, WORDS>, Peer) -> Flow + 'static,
     ) -> Result<u32, FmError> {
         self.register(id, Handler::Stream(Rc::new(handler)))
     }
 
-    fn register(&self, id: u32, handler: Handler<F>) -> Result<u32, FmError> {
+    fn register(&self, id: u32, handler: Handler<F, WORDS>) -> Result<u32, FmError> {
         let mut handlers = self.0.handlers.borrow_mut();
         let max = self.0.max_handlers;
         let id = if id == ANY_ID {
@@ -188,7 +242,7 @@ impl<F: Fabric + 'static> Fm<F> {
         Ok(())
     }
 
-    /// Offer a message of at most 128 bytes. `Ok(false)`: no slot is free; [`extract`](Fm::extract), then try again.
+    /// Offer a message of at most a [frame](Fm::frame). `Ok(false)`: no slot is free; [`extract`](Fm::extract), then try again.
     #[inline(always)]
     pub fn try_send(&self, to: u32, handler: u32, bytes: &[u8]) -> Result<bool, FmError> {
         self.try_send_led(to, handler, &[], bytes)
@@ -198,8 +252,9 @@ impl<F: Fabric + 'static> Fm<F> {
     #[inline(always)]
     fn try_send_led(&self, to: u32, handler: u32, lead: &[u64], bytes: &[u8]) -> Result<bool, FmError> {
         let len = 8 * lead.len() + bytes.len();
-        if len > FRAME_PAYLOAD {
-            return Err(FmError::TooLong { bytes: len });
+        if len > self.0.frame {
+            let most = self.0.frame;
+            return Err(FmError::TooLong { bytes: len, most });
         }
         self.check(to, handler)?;
         self.offer(
@@ -231,7 +286,7 @@ impl<F: Fabric + 'static> Fm<F> {
         Ok(sent)
     }
 
-    /// Send a message of at most 128 bytes (`FM_send`). Without a free slot it waits, and runs handlers meanwhile.
+    /// Send a message of at most a [frame](Fm::frame) (`FM_send`). Without a free slot it waits, and runs handlers meanwhile.
     ///
     /// # Errors
     /// [`TooLong`](FmError::TooLong), [`NoSuchNode`](FmError::NoSuchNode), [`NoSuchHandler`](FmError::NoSuchHandler),
@@ -297,6 +352,7 @@ impl<F: Fabric + 'static> Fm<F> {
                 engine.state.borrow_mut().time_passed();
                 if engine.pacer.time_to_ask() {
                     self.look_for_lost();
+                    self.look_for(to);
                 }
             }
         }
@@ -309,7 +365,22 @@ impl<F: Fabric + 'static> Fm<F> {
     pub fn drain(&self) {
         let mut state = self.0.state.borrow_mut();
         state.serve(&*self.0.fabric);
-        state.drain(&*self.0.fabric);
+        state.drain(&*self.0.fabric, Overflow::Returned);
+    }
+
+    /// What the network's side does while the program computes and calls nothing, for who has a thread for that: frames move to the host receive
+    /// queue as far as there is room, what waits or came back is sent, what was accepted is acknowledged. Runs no handlers.
+    pub fn tend(&self) -> Tended {
+        let mut state = self.0.state.borrow_mut();
+        if state.tend(&*self.0.fabric) {
+            return Tended::Moved;
+        }
+        if state.has_unsent() {
+            // Time passes here, for what came back.
+            state.time_passed();
+            return Tended::Waits;
+        }
+        Tended::Nothing
     }
 
     /// Whether everything this node has sent has been accepted, and everything it accepted acknowledged.
@@ -383,16 +454,26 @@ impl<F: Fabric + 'static> Fm<F> {
                 look(one.peer);
             }
         }
-        for peer in ended.into_iter().flatten() {
-            // Its last words first.
-            self.drain();
-            if self.lose(Peer(peer)) {
-                let peer = Peer(peer);
-                let why = "its process has ended".to_owned();
-                let error = FabricError::PeerDead { peer, why };
-                engine.fabric.count(peer, Counter::Faults, 1);
-                engine.state.borrow_mut().record(Fault { peer, error });
-            }
+        ended.into_iter().flatten().for_each(|peer| self.has_ended(peer));
+    }
+
+    /// As [`look_for_lost`](Fm::look_for_lost), of a peer that a frame waits for and that has perhaps none yet.
+    fn look_for(&self, peer: u32) {
+        if self.0.fabric.has_ended(Peer(peer)) {
+            self.has_ended(peer);
+        }
+    }
+
+    fn has_ended(&self, peer: u32) {
+        let engine = &*self.0;
+        // Its last words first.
+        self.drain();
+        if self.lose(Peer(peer)) {
+            let peer = Peer(peer);
+            let why = "its process has ended".to_owned();
+            let error = FabricError::PeerDead { peer, why };
+            engine.fabric.count(peer, Counter::Faults, 1);
+            engine.state.borrow_mut().record(Fault { peer, error });
         }
     }
 

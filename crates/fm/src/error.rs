@@ -1,6 +1,5 @@
 //! What can go wrong for a caller.
 
-use crate::wire::FRAME_PAYLOAD;
 use farpost_fabric::Peer;
 
 /// A call that failed.
@@ -11,9 +10,17 @@ pub enum FmError {
     NoSuchNode { node: u32, size: u32 },
     /// Longer than one frame.
     #[error(
-        "a message of {bytes} bytes does not fit a frame of {FRAME_PAYLOAD}: send at most {FRAME_PAYLOAD} bytes, or stream it as pieces of one message"
+        "a message of {bytes} bytes does not fit a frame of {most}: send at most {most} bytes, or stream it as pieces of one message"
     )]
-    TooLong { bytes: usize },
+    TooLong { bytes: usize, most: usize },
+    /// A frame that a node cannot be made with.
+    #[error(
+        "a frame of {bytes} bytes: allowed are {least} to {most}, what a packet of the fabric has room for beside a header of 16"
+    )]
+    FrameSize { bytes: usize, least: usize, most: usize },
+    /// Without flow control the network has to keep the order.
+    #[error("Fast Messages without flow control need packets in order, and {fabric} has them in any")]
+    Unordered { fabric: &'static str },
     /// A handler's number outside the table.
     #[error("handler {id} is outside the table: numbers are 0 to {}", max - 1)]
     NoSuchHandler { id: u32, max: u32 },

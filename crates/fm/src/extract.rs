@@ -3,6 +3,7 @@
 use crate::engine::{Fm, Handler};
 use crate::receive::{Receive, Resumed, Wake};
 use crate::running::Flow;
+use crate::sorting::Overflow;
 use crate::state::MessageStage;
 use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
 use farpost_fabric::{Counter, Fabric, Peer};
@@ -16,7 +17,7 @@ const EMPTY_BEFORE_ACK: u32 = 8;
 /// And after which what came back may go again.
 const EMPTY_BEFORE_PASSED: u32 = 64;
 
-impl<F: Fabric + 'static> Fm<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
     /// Handle what has arrived (`FM_extract`): the bytes of payload handled. Does not block.
     ///
     /// With `usize::MAX`, everything, straight from the network. With less, at most that many bytes and what is left of
@@ -83,17 +84,18 @@ impl<F: Fabric + 'static> Fm<F> {
     fn extract_frames(&self, max_bytes: usize) -> (u32, usize) {
         let engine = &*self.0;
         let fabric = &*engine.fabric;
-        let straight = max_bytes == usize::MAX;
+        let straight;
         let (mut frames, mut bytes) = (0, 0);
         {
             let mut state = engine.state.borrow_mut();
             state.serve(fabric);
+            straight = state.goes_straight(max_bytes);
             if !straight {
-                state.drain(fabric);
+                state.drain(fabric, Overflow::Returned);
             }
         }
         // Made once: most extractions find nothing. Those inside a handler make their own.
-        let mut spare = engine.spare.take().unwrap_or_else(|| Box::new(Frame::empty()));
+        let mut spare = engine.spare.take().unwrap_or_default();
         let frame = &mut *spare;
         while bytes < max_bytes && frames < FRAMES_AT_ONCE {
             let header = match engine.state.borrow_mut().next(fabric, straight, frame) {
@@ -120,7 +122,7 @@ impl<F: Fabric + 'static> Fm<F> {
 
     /// The handler of that number; an unknown one is the sender's fault.
     #[inline(always)]
-    fn handler(&self, peer: u32, id: u16) -> Option<Handler<F>> {
+    fn handler(&self, peer: u32, id: u16) -> Option<Handler<F, WORDS>> {
         let found = self.0.handlers.borrow().get(usize::from(id)).cloned().flatten();
         if found.is_none() {
             self.refuse(peer, "the number of a registered FM handler", u64::from(id));
@@ -136,7 +138,7 @@ impl<F: Fabric + 'static> Fm<F> {
     }
 
     #[inline(always)]
-    fn handle(&self, frame: &mut Frame, header: &Header) -> Flow {
+    fn handle(&self, frame: &mut Frame<WORDS>, header: &Header) -> Flow {
         if header.kind == FrameKind::Piece {
             return self.handle_piece(frame, header);
         }
@@ -145,23 +147,31 @@ impl<F: Fabric + 'static> Fm<F> {
 
     /// A message of one frame.
     #[inline(always)]
-    fn handle_whole(&self, frame: &mut Frame, header: &Header) -> Flow {
+    fn handle_whole(&self, frame: &mut Frame<WORDS>, header: &Header) -> Flow {
         let peer = frame.peer;
         match self.handler(peer, header.handler) {
             None => Flow::Continue,
             Some(Handler::Message(handler)) => {
                 let _entered = self.0.running.enter(false);
                 handler(self, Peer(peer), frame.payload());
+                if cfg!(debug_assertions) {
+                    // Whoever kept its address is found out (paper, section 3.1: buffers live until the handler returns).
+                    frame.poison();
+                }
                 Flow::Continue
             }
             Some(Handler::Stream(handler)) => {
                 let _entered = self.0.running.enter(false);
-                handler(self, &mut Receive::whole(&*self.0.fabric, frame), Peer(peer))
+                let flow = handler(self, &mut Receive::whole(&*self.0.fabric, frame), Peer(peer));
+                if cfg!(debug_assertions) {
+                    frame.poison();
+                }
+                flow
             }
         }
     }
 
-    fn handle_piece(&self, frame: &mut Frame, header: &Header) -> Flow {
+    fn handle_piece(&self, frame: &mut Frame<WORDS>, header: &Header) -> Flow {
         let engine = &*self.0;
         let peer = frame.peer;
         let (begins, ends) = (header.has(BEGIN), header.has(END));
@@ -261,6 +271,53 @@ impl<F: Fabric + 'static> Fm<F> {
                 matches!(ended, Resumed::Returned(_)),
                 "receiving fails from now on"
             );
+        }
+    }
+}
+
+#[cfg(all(test, not(loom), debug_assertions))]
+mod tests {
+    use super::*;
+    use crate::FmTunables;
+    use crate::wire::{HEADER_BYTES, POISON};
+    use farpost_fabric::inproc::{Config, Network};
+    use std::rc::Rc;
+
+    /// What a handler was shown is not there any more when it has returned: who keeps its address finds nothing that was sent.
+    #[test]
+    fn in_debug_builds_handlers_buffers_are_poisoned() {
+        let mut ends = Network::new(2, 1, Config::counting(farpost_fabric::inproc::Costs::NOTHING));
+        let network = ends[0].network().clone();
+        let node = |end| Fm::new(Rc::new(end), &FmTunables::default(), &Default::default(), 4);
+        let (receiver, sender) = (node(ends.pop().unwrap()), node(ends.pop().unwrap()));
+        let buffer = Rc::new(std::cell::Cell::new(0));
+        let seen = Rc::clone(&buffer);
+        receiver
+            .register_message_handler(1, move |_, _, bytes| {
+                assert_eq!(bytes, [7; 100]);
+                seen.set(bytes.as_ptr().addr());
+            })
+            .unwrap();
+        receiver
+            .register_handler(2, |_, receive, _| {
+                let mut bytes = [0; 50];
+                receive.receive(&mut bytes).unwrap();
+                assert_eq!(bytes, [7; 50]);
+                Flow::Continue
+            })
+            .unwrap();
+        for handler in [1, 2] {
+            assert!(sender.try_send(1, handler, &[7; 100]).unwrap());
+            network.settle();
+            assert_eq!(receiver.extract(usize::MAX), 100);
+            let frame = receiver.0.spare.take().unwrap();
+            assert_eq!(frame.payload(), [POISON; 100]);
+            if handler == 1 {
+                let at = frame.payload().as_ptr().addr();
+                assert_eq!(at, buffer.get(), "the handler was shown this very memory");
+                assert_eq!(frame.packet().len(), HEADER_BYTES + 100);
+            }
+            receiver.0.spare.set(Some(frame));
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::state::{FAULTS_MAX, FmState, LOST_MAX};
 use crate::wire::Malformed;
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer};
 
-impl FmState {
+impl<const WORDS: usize> FmState<WORDS> {
     /// A value from `peer` that cannot be right.
     #[cold]
     pub fn refuse<F: Fabric>(&mut self, fabric: &F, peer: u32, bad: Malformed) {

@@ -28,12 +28,12 @@ pub struct HostSide {
 }
 
 impl HostReceiveQueue {
-    /// A queue of at least `slots` frames whose counters start at `count`, and its two sides.
-    pub fn new(slots: u32, count: u32) -> (Self, LanaiSide, HostSide) {
+    /// A queue of at least `slots` frames of so many words, whose counters start at `count`, and its two sides.
+    pub fn new(slots: u32, words: usize, count: u32) -> (Self, LanaiSide, HostSide) {
         let queue = Self {
             delivered: AtomicU32::new(count),
             extracted: AtomicU32::new(count),
-            frames: Frames::new(slots),
+            frames: Frames::new(slots, words),
         };
         (
             queue,
@@ -51,7 +51,7 @@ impl HostReceiveQueue {
     }
 
     /// Interface: deliver a frame. False: no slot is free.
-    pub fn deliver(&self, lanai: &mut LanaiSide, frame: &Frame) -> bool {
+    pub fn deliver<const WORDS: usize>(&self, lanai: &mut LanaiSide, frame: &Frame<WORDS>) -> bool {
         if !self.has_room(lanai) {
             return false;
         }
@@ -70,7 +70,7 @@ impl HostReceiveQueue {
     }
 
     /// Host: extract the oldest frame.
-    pub fn extract(&self, host: &mut HostSide, frame: &mut Frame) -> bool {
+    pub fn extract<const WORDS: usize>(&self, host: &mut HostSide, frame: &mut Frame<WORDS>) -> bool {
         if self.waiting(host) == 0 {
             return false;
         }
@@ -84,11 +84,11 @@ impl HostReceiveQueue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::wire::{FrameKind, Header};
+    use crate::wire::{FRAME_WORDS, FrameKind, Header};
 
     #[test]
     fn counters_wrap_around() {
-        let (queue, mut lanai, mut host) = HostReceiveQueue::new(2, u32::MAX - 2);
+        let (queue, mut lanai, mut host) = HostReceiveQueue::new(2, FRAME_WORDS, u32::MAX - 2);
         let frame = |n: u8| Frame::new(u32::from(n), &Header::new(FrameKind::Message, 0, 0, 1), &[n]);
         let mut out = Frame::empty();
         for lap in 0..6u8 {
@@ -109,7 +109,7 @@ mod tests {
 mod loom_tests {
     use super::*;
     use crate::send_queue::SendQueue;
-    use crate::wire::{FrameKind, Header};
+    use crate::wire::{FRAME_WORDS, FrameKind, Header};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -120,7 +120,7 @@ mod loom_tests {
     #[test]
     fn loom_host_receive_queue() {
         loom::model(|| {
-            let (queue, mut lanai, mut host) = HostReceiveQueue::new(2, u32::MAX - 1);
+            let (queue, mut lanai, mut host) = HostReceiveQueue::new(2, FRAME_WORDS, u32::MAX - 1);
             let queue = Arc::new(queue);
             let interface = thread::spawn({
                 let queue = Arc::clone(&queue);
@@ -155,8 +155,8 @@ mod loom_tests {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(|| {
-            let (send, mut host, mut sending) = SendQueue::new(2, u32::MAX);
-            let (receive, mut delivering, mut extracting) = HostReceiveQueue::new(1, u32::MAX);
+            let (send, mut host, mut sending) = SendQueue::new(2, FRAME_WORDS, u32::MAX);
+            let (receive, mut delivering, mut extracting) = HostReceiveQueue::new(1, FRAME_WORDS, u32::MAX);
             let (send, receive) = (Arc::new(send), Arc::new(receive));
             let interface = thread::spawn({
                 let (send, receive) = (Arc::clone(&send), Arc::clone(&receive));

@@ -3,7 +3,7 @@
 //! From "High Performance Messaging on Workstations: Illinois Fast Messages (FM) for Myrinet" (Pakin, Lauria, Chien;
 //! Supercomputing 1995), and for the streams from the documentation of FM 2.x.
 //!
-//! * **FM 1.0**: [`Fm::send_4`], [`Fm::send`] of at most 128 bytes, [`Fm::extract`]. Reliable, not ordered.
+//! * **FM 1.0**: [`Fm::send_4`], [`Fm::send`] of at most one frame, 128 bytes ([`FmConfig`] changes that), [`Fm::extract`]. Reliable, not ordered.
 //! * **FM 2.x**: [`Fm::begin_message`], pieces, and handlers that [receive](Receive::receive) piece by piece. Reliable,
 //!   ordered between each two nodes.
 //!
@@ -20,6 +20,10 @@
 //! outstanding frame over all destinations; a receiver without room sends the frame back; acknowledgements free slots,
 //! several at once, with other frames where there are any. Acknowledgements and returned frames can always be taken in,
 //! so nothing ever waits for room in a circle. What a node keeps does not grow with the number of nodes.
+//!
+//! The queues take what cannot go on at once: a frame that the network takes does not wait in the send queue, nor one that its handler takes in the host
+//! receive queue. [`Fm::tend`] is the LANai's part for whoever has a thread for it: while the program computes, frames move to the host
+//! receive queue. [`FmConfig`] says which of the paper's features a node has, and how large its frames are.
 //!
 //! Generic over the fabric; knows nothing of other messaging layers, of C, or of environment variables.
 //!
@@ -38,6 +42,8 @@ pub mod wire;
 mod apart;
 #[cfg(not(loom))]
 mod carrier;
+#[cfg(not(loom))]
+mod config;
 #[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
@@ -59,17 +65,20 @@ mod running;
 #[cfg(not(loom))]
 mod sending;
 #[cfg(not(loom))]
+mod sorting;
+#[cfg(not(loom))]
 mod state;
 #[cfg(not(loom))]
 mod waiting;
 #[cfg(not(loom))]
 mod window;
 
-pub use wire::FRAME_PAYLOAD;
+pub use wire::{FRAME_PAYLOAD, FRAME_WORDS, LONG_WORDS};
 #[cfg(not(loom))]
 pub use {
     carrier::Label,
-    engine::{ANY_ID, Fm},
+    config::{Buffers, FmConfig, FmFeatures, Interpret},
+    engine::{ANY_ID, Fm, Tended},
     error::FmError,
     receive::Receive,
     running::Flow,

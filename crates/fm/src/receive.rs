@@ -1,17 +1,17 @@
 //! Receiving a message in pieces: a handler that wants more than has arrived is suspended on a stack of its own until the
 //! next piece is there. A message of one frame is handled on the caller's stack.
 
+use crate::FmError;
 use crate::running::Flow;
-use crate::wire::{Frame, HEADER_BYTES};
-use crate::{FmError, FmTunables};
+use crate::wire::{FRAME_WORDS, Frame, HEADER_BYTES};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// What resumes a handler.
-pub(crate) enum Wake {
+pub(crate) enum Wake<const WORDS: usize> {
     /// The next piece, and whether it is the last.
-    Piece(Frame, bool),
+    Piece(Frame<WORDS>, bool),
     /// Nothing more will come.
     BrokenOff,
 }
@@ -24,43 +24,43 @@ pub(crate) enum Resumed {
     Returned(Flow),
 }
 
-pub(crate) type Apart = Coroutine<Wake, (), Flow, DefaultStack>;
+pub(crate) type Apart<const WORDS: usize> = Coroutine<Wake<WORDS>, (), Flow, DefaultStack>;
 
 /// Handlers that are suspended, and stacks for those to come.
-pub(crate) struct Stacks {
-    pub(crate) apart: Vec<Option<Apart>>,
+pub(crate) struct Stacks<const WORDS: usize> {
+    pub(crate) apart: Vec<Option<Apart<WORDS>>>,
     pub(crate) spare: Vec<DefaultStack>,
     pub(crate) bytes: usize,
 }
 
-impl Stacks {
-    pub fn new(tunables: &FmTunables) -> Self {
-        let most = tunables.streams as usize;
+impl<const WORDS: usize> Stacks<WORDS> {
+    /// For so many handlers, of so many bytes each.
+    pub fn new(most: usize, bytes: usize) -> Self {
         let mut apart = Vec::new();
         apart.resize_with(most, || None);
         Self {
             apart,
             spare: Vec::with_capacity(most),
-            bytes: tunables.stack as usize,
+            bytes,
         }
     }
 }
 
 /// The message that a handler handles.
-pub struct Receive<'a, F> {
+pub struct Receive<'a, F, const WORDS: usize = FRAME_WORDS> {
     fabric: &'a F,
-    frame: &'a mut Frame,
+    frame: &'a mut Frame<WORDS>,
     /// Bytes of the frame's payload that were received.
     at: usize,
     last: bool,
     broken: bool,
-    yielder: Option<&'a Yielder<Wake, ()>>,
+    yielder: Option<&'a Yielder<Wake<WORDS>, ()>>,
 }
 
-impl<'a, F: Fabric> Receive<'a, F> {
+impl<'a, F: Fabric, const WORDS: usize> Receive<'a, F, WORDS> {
     /// Of one frame.
     #[inline(always)]
-    pub(crate) fn whole(fabric: &'a F, frame: &'a mut Frame) -> Self {
+    pub(crate) fn whole(fabric: &'a F, frame: &'a mut Frame<WORDS>) -> Self {
         Self {
             fabric,
             frame,
@@ -74,9 +74,9 @@ impl<'a, F: Fabric> Receive<'a, F> {
     /// Of several, handled on a stack of its own.
     pub(crate) fn first_of(
         fabric: &'a F,
-        frame: &'a mut Frame,
+        frame: &'a mut Frame<WORDS>,
         last: bool,
-        yielder: &'a Yielder<Wake, ()>,
+        yielder: &'a Yielder<Wake<WORDS>, ()>,
     ) -> Self {
         Self {
             last,

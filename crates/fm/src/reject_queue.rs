@@ -12,20 +12,20 @@ use crate::wire::{Frame, FrameKind, Header};
 const FIRST: u32 = 2;
 const DOUBLINGS: u32 = 5;
 
-struct RejectedFrame {
-    frame: Frame,
+struct RejectedFrame<const WORDS: usize> {
+    frame: Frame<WORDS>,
     header: Header,
     due: u32,
 }
 
 /// The frames that came back.
-pub struct RejectQueue {
-    held: Vec<RejectedFrame>,
+pub struct RejectQueue<const WORDS: usize> {
+    held: Vec<RejectedFrame<WORDS>>,
     /// Pieces among them.
     pieces: usize,
 }
 
-impl RejectQueue {
+impl<const WORDS: usize> RejectQueue<WORDS> {
     pub fn new(slots: u32) -> Self {
         Self {
             held: Vec::with_capacity(slots as usize),
@@ -41,12 +41,13 @@ impl RejectQueue {
     /// Whether pieces to `peer` are back: later ones would only follow them.
     #[inline(always)]
     pub fn holds_pieces(&self, peer: u32) -> bool {
-        let piece = |held: &RejectedFrame| held.frame.peer == peer && held.header.kind == FrameKind::Piece;
+        let piece =
+            |held: &RejectedFrame<WORDS>| held.frame.peer == peer && held.header.kind == FrameKind::Piece;
         self.pieces > 0 && self.held.iter().any(piece)
     }
 
     /// A frame is back; a slot is reserved for it.
-    pub fn put(&mut self, frame: &Frame, header: &Header, turn: u32) {
+    pub fn put(&mut self, frame: &Frame<WORDS>, header: &Header, turn: u32) {
         debug_assert!(self.held.len() < self.held.capacity());
         let wait = FIRST << u32::from(header.tries).min(DOUBLINGS);
         self.pieces += usize::from(header.kind == FrameKind::Piece);
@@ -85,14 +86,14 @@ impl RejectQueue {
 
     /// A frame that is due. It stays until [`taken`](RejectQueue::taken): its place.
     pub fn due(&self, turn: u32) -> Option<usize> {
-        let is_due = |held: &RejectedFrame| turn.wrapping_sub(held.due) as i32 >= 0;
+        let is_due = |held: &RejectedFrame<WORDS>| turn.wrapping_sub(held.due) as i32 >= 0;
         let at = self.held.iter().position(is_due)?;
         let first = &self.held[at];
         if first.header.kind != FrameKind::Piece {
             return Some(at);
         }
         // Pieces go in order: the first of those to the same peer.
-        let same = |held: &&(usize, &RejectedFrame)| {
+        let same = |held: &&(usize, &RejectedFrame<WORDS>)| {
             held.1.header.kind == FrameKind::Piece && held.1.frame.peer == first.frame.peer
         };
         let seq = first.header.seq;
@@ -103,7 +104,7 @@ impl RejectQueue {
     }
 
     /// The frame at a place.
-    pub fn at(&self, at: usize) -> (Frame, Header) {
+    pub fn at(&self, at: usize) -> (Frame<WORDS>, Header) {
         (self.held[at].frame, self.held[at].header)
     }
 

@@ -32,12 +32,12 @@ pub struct LanaiSide {
 }
 
 impl SendQueue {
-    /// A queue of at least `slots` frames whose counters start at `count`, and its two sides.
-    pub fn new(slots: u32, count: u32) -> (Self, HostSide, LanaiSide) {
+    /// A queue of at least `slots` frames of so many words, whose counters start at `count`, and its two sides.
+    pub fn new(slots: u32, words: usize, count: u32) -> (Self, HostSide, LanaiSide) {
         let queue = Self {
             hostsent: AtomicU32::new(count),
             lanaisent: AtomicU32::new(count),
-            frames: Frames::new(slots),
+            frames: Frames::new(slots, words),
         };
         (
             queue,
@@ -47,7 +47,7 @@ impl SendQueue {
     }
 
     /// Host: put a frame. False: no slot is free.
-    pub fn put(&self, host: &mut HostSide, frame: &Frame) -> bool {
+    pub fn put<const WORDS: usize>(&self, host: &mut HostSide, frame: &Frame<WORDS>) -> bool {
         let waiting = host.hostsent.wrapping_sub(self.lanaisent.load(Ordering::Acquire));
         if waiting >= self.frames.slots() {
             return false;
@@ -65,7 +65,7 @@ impl SendQueue {
     }
 
     /// Interface: the oldest frame that waits, which stays.
-    pub fn front(&self, lanai: &LanaiSide, frame: &mut Frame) -> bool {
+    pub fn front<const WORDS: usize>(&self, lanai: &LanaiSide, frame: &mut Frame<WORDS>) -> bool {
         if self.hostsent.load(Ordering::Acquire) == lanai.lanaisent {
             return false;
         }
@@ -83,11 +83,11 @@ impl SendQueue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::wire::{FrameKind, Header};
+    use crate::wire::{FRAME_WORDS, FrameKind, Header};
 
     #[test]
     fn counters_wrap_around() {
-        let (queue, mut host, mut lanai) = SendQueue::new(4, u32::MAX - 5);
+        let (queue, mut host, mut lanai) = SendQueue::new(4, FRAME_WORDS, u32::MAX - 5);
         let frame = |n: u8| Frame::new(u32::from(n), &Header::new(FrameKind::Message, 0, 0, 1), &[n]);
         let mut out = Frame::empty();
         for lap in 0..6u8 {
@@ -110,7 +110,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::wire::{FrameKind, Header};
+    use crate::wire::{FRAME_WORDS, FrameKind, Header};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -118,7 +118,7 @@ mod loom_tests {
     #[test]
     fn loom_send_queue() {
         loom::model(|| {
-            let (queue, mut host, mut lanai) = SendQueue::new(2, u32::MAX - 1);
+            let (queue, mut host, mut lanai) = SendQueue::new(2, FRAME_WORDS, u32::MAX - 1);
             let queue = Arc::new(queue);
             let frame = |n: u32| Frame::new(n, &Header::new(FrameKind::Message, 0, n as u16, 0), &[]);
             let interface = thread::spawn({

@@ -2,13 +2,13 @@
 
 use crate::FmError;
 use crate::engine::Fm;
-use crate::wire::{BEGIN, END, FRAME_PAYLOAD, FrameKind, Header};
+use crate::wire::{BEGIN, END, FRAME_WORDS, FrameKind, Header};
 use farpost_fabric::{Cost, Fabric, Peer};
 
 /// A message that is being sent. Dropped before its end, it is broken off: the receiver learns that with the next message
 /// from here.
-pub struct Sending<F: Fabric + 'static> {
-    fm: Fm<F>,
+pub struct Sending<F: Fabric + 'static, const WORDS: usize = FRAME_WORDS> {
+    fm: Fm<F, WORDS>,
     to: u32,
     handler: u16,
     announced: usize,
@@ -16,10 +16,10 @@ pub struct Sending<F: Fabric + 'static> {
     taken: usize,
     begun: bool,
     fill: usize,
-    frame: [u8; FRAME_PAYLOAD],
+    frame: [[u8; 8]; WORDS],
 }
 
-impl<F: Fabric + 'static> Fm<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
     /// Begin a message of at most `announced` bytes (`FM_begin_message`). Does not block. None: another message is being
     /// sent, or no slot is free; [`extract`](Fm::extract), then try again (a handler rather gives up).
     pub fn begin_message(
@@ -27,7 +27,7 @@ impl<F: Fabric + 'static> Fm<F> {
         to: u32,
         announced: usize,
         handler: u32,
-    ) -> Result<Option<Sending<F>>, FmError> {
+    ) -> Result<Option<Sending<F, WORDS>>, FmError> {
         self.check(to, handler)?;
         if announced > u32::MAX as usize {
             return Err(FmError::AnnouncedTooMuch { bytes: announced });
@@ -53,12 +53,12 @@ impl<F: Fabric + 'static> Fm<F> {
             taken: 0,
             begun: false,
             fill: 0,
-            frame: [0; FRAME_PAYLOAD],
+            frame: [[0; 8]; WORDS],
         }))
     }
 }
 
-impl<F: Fabric + 'static> Sending<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Sending<F, WORDS> {
     /// To whom.
     pub fn to(&self) -> u32 {
         self.to
@@ -78,14 +78,16 @@ impl<F: Fabric + 'static> Sending<F> {
                 announced: self.announced,
             });
         }
+        let frame = self.fm.frame();
         let mut taken = 0;
         while taken < piece.len() {
             // A full frame leaves when more comes, so that the last one can say that it is the last.
-            if self.fill == FRAME_PAYLOAD && !self.leave(0)? {
+            if self.fill == frame && !self.leave(0)? {
                 break;
             }
-            let len = (piece.len() - taken).min(FRAME_PAYLOAD - self.fill);
-            self.frame[self.fill..self.fill + len].copy_from_slice(&piece[taken..taken + len]);
+            let len = (piece.len() - taken).min(frame - self.fill);
+            self.frame.as_flattened_mut()[self.fill..self.fill + len]
+                .copy_from_slice(&piece[taken..taken + len]);
             self.fill += len;
             taken += len;
         }
@@ -133,7 +135,9 @@ impl<F: Fabric + 'static> Sending<F> {
         if !self.begun {
             header.announced = self.announced as u32;
         }
-        let left = self.fm.offer(self.to, header, &[], &self.frame[..self.fill])?;
+        let left = self
+            .fm
+            .offer(self.to, header, &[], &self.frame.as_flattened()[..self.fill])?;
         if left {
             self.begun = true;
             self.fill = 0;
@@ -142,7 +146,7 @@ impl<F: Fabric + 'static> Sending<F> {
     }
 }
 
-impl<F: Fabric + 'static> Drop for Sending<F> {
+impl<F: Fabric + 'static, const WORDS: usize> Drop for Sending<F, WORDS> {
     fn drop(&mut self) {
         self.fm.0.sending.set(false);
     }

@@ -1,15 +1,16 @@
-//! The host's side of the protocol: the four queues, the window, what is owed, and the sorting of what arrives. Knows
+//! The host's side of the protocol: the four queues, the window, what is owed, and sending; what arrives is sorted in [`crate::sorting`]. Knows
 //! nothing of handlers.
 //!
 //! Cost class: fast path, but for returned frames, full queues and lost peers.
 
+use crate::config::{Buffers, FmConfig, Interpret};
 use crate::host_receive_queue::{self, HostReceiveQueue};
 use crate::owed_acks::OwedAcks;
+use crate::receive_queue;
 use crate::reject_queue::RejectQueue;
 use crate::send_queue::{self, SendQueue};
 use crate::window::Window;
-use crate::wire::{Acks, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
-use crate::{FmTunables, receive_queue};
+use crate::wire::{Acks, Frame, FrameKind, Header, OLDEST, WANTS_ACK};
 use farpost_fabric::{
     Cost, Counter, Fabric, Fault, Interrupt, PacketQueue, Peer, PeerMap, Port, Priority, TrySend,
 };
@@ -21,7 +22,7 @@ pub(crate) const LOST_MAX: usize = 64;
 /// Faults kept until somebody asks.
 pub(crate) const FAULTS_MAX: usize = 64;
 /// Packets of control taken in at once, and frames sent again.
-const CONTROL_AT_ONCE: u32 = 64;
+pub(crate) const CONTROL_AT_ONCE: u32 = 64;
 const AGAIN_AT_ONCE: u32 = 4;
 
 /// What has happened at a node, counted since it was made.
@@ -68,66 +69,66 @@ pub enum MessageStage {
     Discarded,
 }
 
-/// What became of a look at the receive queue.
-pub enum PollOutcome {
-    /// It is empty, or what it holds cannot be taken now.
-    Nothing,
-    /// The frame has been accepted.
-    Accepted(Header),
-    /// Something was taken that is none of the host's business: returned, or refused.
-    Sorted,
-}
-
-enum FrameDecision {
-    Accept,
-    Return,
-    Refuse,
-}
-
 /// See the [module](self).
-pub struct FmState {
+pub struct FmState<const WORDS: usize> {
     /// The fabric's queues that this node uses.
     pub port: Port,
     /// Nothing that goes to one node may hold up what goes to others: nobody gets more than a share of the slots, and what
     /// the network does not take stays with the caller. So where the caller carries what others wait for.
     pub shares: bool,
+    /// What is sent goes another way than most: a node that shares, or has other [features](crate::config).
+    otherwise: bool,
+    pub(crate) buffers: Buffers,
+    pub(crate) flow_control: bool,
+    pub(crate) interpret: Interpret,
     send: SendQueue,
     send_host: send_queue::HostSide,
     send_lanai: send_queue::LanaiSide,
-    receive: HostReceiveQueue,
-    receive_lanai: host_receive_queue::LanaiSide,
-    receive_host: host_receive_queue::HostSide,
-    pub(crate) reject: RejectQueue,
+    pub(crate) receive: HostReceiveQueue,
+    pub(crate) receive_lanai: host_receive_queue::LanaiSide,
+    pub(crate) receive_host: host_receive_queue::HostSide,
+    pub(crate) reject: RejectQueue<WORDS>,
     pub window: Window,
     pub(crate) owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
     /// the oldest.
-    order: PeerMap<u16>,
+    pub(crate) order: PeerMap<u16>,
     pub incoming: Vec<IncomingMessage>,
-    max_incoming: usize,
+    pub(crate) max_incoming: usize,
     /// A frame taken from the receive queue that could be neither accepted nor returned yet. None is taken after it.
-    pub(crate) in_hand: Option<(Frame, Header)>,
-    turn: u32,
+    pub(crate) in_hand: Option<(Frame<WORDS>, Header)>,
+    pub(crate) turn: u32,
     /// Acknowledgements owed to one sender that are sent by themselves.
-    ack_after: u32,
+    pub(crate) ack_after: u32,
     /// Somebody runs out of slots.
-    urgent: bool,
+    pub(crate) urgent: bool,
     pub(crate) lost: Vec<u32>,
     pub(crate) faults: Vec<Fault>,
     pub faults_lost: u64,
     pub figures: FmCounters,
 }
 
-impl FmState {
-    pub fn new(tunables: &FmTunables, port: Port) -> Self {
-        let slots = tunables.slots as u32;
+impl<const WORDS: usize> FmState<WORDS> {
+    pub fn new(config: &FmConfig, port: Port) -> Self {
+        let lengths = &config.lengths;
+        let slots = lengths.slots as u32;
+        // Without buffers there are none.
+        let (sending, receiving) = match config.buffers {
+            Buffers::None => (1, 1),
+            _ => (slots, lengths.receive as u32),
+        };
+        let flow_control = config.flow_control;
         // The counters start where they soon wrap, so that wrapping is what always happens.
-        let (send, send_host, send_lanai) = SendQueue::new(slots, u32::MAX - slots);
+        let (send, send_host, send_lanai) = SendQueue::new(sending, WORDS, u32::MAX - slots);
         let (receive, receive_lanai, receive_host) =
-            HostReceiveQueue::new(tunables.receive as u32, u32::MAX - slots);
+            HostReceiveQueue::new(receiving, WORDS, u32::MAX - slots);
         Self {
             port,
             shares: false,
+            otherwise: !flow_control || config.buffers == Buffers::Always,
+            buffers: config.buffers,
+            flow_control,
+            interpret: config.interpret,
             send,
             send_host,
             send_lanai,
@@ -138,8 +139,13 @@ impl FmState {
             window: Window::new(slots),
             owed: OwedAcks::new(PEERS_MAX),
             order: PeerMap::new(PEERS_MAX as usize),
-            incoming: Vec::with_capacity(tunables.streams as usize),
-            max_incoming: tunables.streams as usize,
+            incoming: Vec::with_capacity(lengths.streams as usize),
+            // What cannot be returned has to be taken.
+            max_incoming: if flow_control {
+                lengths.streams as usize
+            } else {
+                usize::MAX
+            },
             in_hand: None,
             turn: 0,
             ack_after: (slots / 4).max(1),
@@ -166,20 +172,22 @@ impl FmState {
         if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
             return false;
         }
-        if self.shares && self.window.has_share(peer, fabric.size()) {
-            return false;
+        if self.otherwise
+            && let Some(sent) = self.offer_otherwise(fabric, peer, header, (lead, payload))
+        {
+            return sent;
         }
         let Some(seq) = self.window.reserve(peer, header.kind) else {
             fabric.count(Peer(peer), Counter::Stalls, 1);
             return false;
         };
         header.seq = seq;
-        let mut frame = Frame::empty();
+        let mut frame = Frame::default();
         frame.set(peer, header, lead, payload);
         fabric.charge(Cost::Copy(usize::from(header.len)));
         if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, header)) {
             // In the queue it would hold up what goes to others.
-            if self.shares {
+            if self.shares || self.buffers == Buffers::None {
                 self.window.unreserve(peer, header.kind);
                 return false;
             }
@@ -191,9 +199,68 @@ impl FmState {
         true
     }
 
+    /// As [`offer`](Self::offer), of a node that does not send like most. None: this frame goes as theirs.
+    #[inline(never)]
+    fn offer_otherwise<F: Fabric>(
+        &mut self,
+        fabric: &F,
+        peer: u32,
+        header: &mut Header,
+        (lead, payload): (&[u64], &[u8]),
+    ) -> Option<bool> {
+        if self.shares && self.window.has_share(peer, fabric.size()) {
+            return Some(false);
+        }
+        let queued = self.buffers == Buffers::Always;
+        if self.flow_control {
+            if !queued {
+                return None;
+            }
+            let Some(seq) = self.window.reserve(peer, header.kind) else {
+                fabric.count(Peer(peer), Counter::Stalls, 1);
+                return Some(false);
+            };
+            header.seq = seq;
+        }
+        let mut frame = Frame::default();
+        frame.set(peer, header, lead, payload);
+        fabric.charge(Cost::Copy(usize::from(header.len)));
+        let direct = !queued && self.send.all_sent(&self.send_host);
+        let mut sent = direct && self.launch(fabric, &frame);
+        if !sent && self.buffers != Buffers::None {
+            fabric.charge(Cost::Copy(frame.packet().len()));
+            sent = self.send.put(&mut self.send_host, &frame);
+            self.pump(fabric);
+        }
+        if sent {
+            self.figures.sent += 1;
+        } else {
+            fabric.count(Peer(peer), Counter::Stalls, 1);
+        }
+        Some(sent)
+    }
+
+    /// Into the network as it is, without flow control. False: it is full.
+    fn launch<F: Fabric>(&self, fabric: &F, frame: &Frame<WORDS>) -> bool {
+        let peer = Peer(frame.peer);
+        // To a peer that was lost meanwhile: gone.
+        let gone = self.is_lost(frame.peer)
+            || fabric.try_send(peer, self.port, Priority::Low, frame.packet()) == TrySend::Sent;
+        if gone {
+            fabric.wake(peer);
+        }
+        gone
+    }
+
+    /// Nothing that goes to one node may hold up what goes to others, from now on.
+    pub fn share(&mut self) {
+        self.shares = true;
+        self.otherwise = true;
+    }
+
     /// Into the network, with what is owed. False: it is full.
     #[inline(always)]
-    fn transmit<F: Fabric>(&mut self, fabric: &F, frame: &mut Frame, header: &mut Header) -> bool {
+    fn transmit<F: Fabric>(&mut self, fabric: &F, frame: &mut Frame<WORDS>, header: &mut Header) -> bool {
         let peer = frame.peer;
         let Some(oldest) = self.window.is_oldest(peer, header) else {
             // The peer was lost meanwhile.
@@ -221,11 +288,16 @@ impl FmState {
 
     /// The interface's turn: what waits in the send queue, then some of what came back and is due.
     fn pump<F: Fabric>(&mut self, fabric: &F) {
-        let mut frame = Frame::empty();
+        let mut frame = Frame::default();
         while self.send.front(&self.send_lanai, &mut frame) {
             fabric.charge(Cost::Copy(frame.packet().len()));
             let mut header = frame.header().expect("written by this process");
-            if !self.transmit(fabric, &mut frame, &mut header) {
+            let gone = if self.flow_control {
+                self.transmit(fabric, &mut frame, &mut header)
+            } else {
+                self.launch(fabric, &frame)
+            };
+            if !gone {
                 return;
             }
             self.send.sent(&mut self.send_lanai);
@@ -276,9 +348,11 @@ impl FmState {
     pub fn serve<F: Fabric>(&mut self, fabric: &F) {
         fabric.progress();
         let port = self.port;
-        let mut taken = 0;
+        let mut taken = if self.flow_control { 0 } else { CONTROL_AT_ONCE };
         while taken < CONTROL_AT_ONCE
-            && receive_queue::control(fabric, port, |frame| self.sort_control(fabric, frame))
+            && receive_queue::control(fabric, port, |from, packet| {
+                self.sort_control(fabric, from, packet)
+            })
         {
             taken += 1;
         }
@@ -294,7 +368,7 @@ impl FmState {
     }
 
     #[inline(always)]
-    fn acknowledged<F: Fabric>(&mut self, fabric: &F, peer: u32, acks: Acks) {
+    pub(crate) fn acknowledged<F: Fabric>(&mut self, fabric: &F, peer: u32, acks: Acks) {
         if acks.is_zero() {
             return;
         }
@@ -302,256 +376,6 @@ impl FmState {
             self.refuse(fabric, peer, bad);
         } else if !self.reject.is_empty() {
             self.reject.hurry(peer, self.turn);
-        }
-    }
-
-    fn sort_control<F: Fabric>(&mut self, fabric: &F, frame: &mut Frame) {
-        let peer = frame.peer;
-        if self.is_lost(peer) {
-            return;
-        }
-        let mut header = match frame.header() {
-            Ok(header) if header.returned || header.kind == FrameKind::Ack => header,
-            Ok(_) => {
-                let what = "control in the queue for it";
-                return self.refuse(
-                    fabric,
-                    peer,
-                    Malformed {
-                        what,
-                        value: u64::from(frame.packet()[0]),
-                    },
-                );
-            }
-            Err(bad) => return self.refuse(fabric, peer, bad),
-        };
-        self.acknowledged(fabric, peer, header.acks);
-        if header.returned {
-            header.returned = false;
-            if let Err(bad) = self.window.returned(peer, &header) {
-                return self.refuse(fabric, peer, bad);
-            }
-            header.acks = Acks::default();
-            frame.set_header(&header);
-            fabric.charge(Cost::Copy(frame.packet().len()));
-            self.reject.put(frame, &header, self.turn);
-            self.figures.returned += 1;
-        }
-    }
-
-    // Receiving.
-
-    /// Take a frame of data from the network and accept it if there is `room`; else return it.
-    #[inline(always)]
-    fn poll<F: Fabric>(&mut self, fabric: &F, room: bool, frame: &mut Frame) -> PollOutcome {
-        let header = if self.in_hand.is_some() {
-            let (held, header) = self.in_hand.take().expect("just looked");
-            *frame = held;
-            header
-        } else {
-            if !receive_queue::data(fabric, self.port, frame) {
-                return PollOutcome::Nothing;
-            }
-            if !self.lost.is_empty() && self.is_lost(frame.peer) {
-                return PollOutcome::Sorted;
-            }
-            match frame.header() {
-                Ok(mut header) if !header.returned && header.kind != FrameKind::Ack => {
-                    self.acknowledged(fabric, frame.peer, header.acks);
-                    header.acks = Acks::default();
-                    header
-                }
-                Ok(_) => {
-                    let (what, value) = ("data in the queue for it", u64::from(frame.packet()[0]));
-                    self.refuse(fabric, frame.peer, Malformed { what, value });
-                    return PollOutcome::Sorted;
-                }
-                Err(bad) => {
-                    self.refuse(fabric, frame.peer, bad);
-                    return PollOutcome::Sorted;
-                }
-            }
-        };
-        let peer = frame.peer;
-        let verdict = if header.kind == FrameKind::Message {
-            if room {
-                FrameDecision::Accept
-            } else {
-                FrameDecision::Return
-            }
-        } else {
-            self.judge_piece(fabric, peer, &header, room)
-        };
-        if let FrameDecision::Return = verdict {
-            if !self.give_back(fabric, frame, &header) {
-                self.in_hand = Some((*frame, header));
-                return PollOutcome::Nothing;
-            }
-            return PollOutcome::Sorted;
-        }
-        // What is refused is acknowledged too: its sender's slot is free, and other messages go on.
-        self.owe(fabric, peer, &header);
-        match verdict {
-            FrameDecision::Refuse => PollOutcome::Sorted,
-            _ => {
-                self.figures.accepted += 1;
-                PollOutcome::Accepted(header)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn owe<F: Fabric>(&mut self, fabric: &F, peer: u32, header: &Header) {
-        let owed = self.owed.add(peer, header.kind);
-        self.urgent |= header.has(WANTS_ACK);
-        if owed.is_some_and(|owed| owed >= self.ack_after) {
-            self.acknowledge_peer(fabric, peer);
-        }
-    }
-
-    #[cold]
-    fn acknowledge_peer<F: Fabric>(&mut self, fabric: &F, peer: u32) {
-        let (acks, port) = (self.owed.to(peer), self.port);
-        if acknowledge(fabric, port, peer, acks) {
-            self.owed.told(peer, acks);
-            self.figures.explicit += 1;
-        }
-    }
-
-    /// Whether there is room for one more creditor, made if need be.
-    #[inline(always)]
-    fn can_owe<F: Fabric>(&mut self, fabric: &F) -> bool {
-        if self.owed.has_room() {
-            return true;
-        }
-        self.acknowledge_all(fabric);
-        self.owed.has_room()
-    }
-
-    /// Pieces are accepted in order, and the first of a message only when there is a place for the message.
-    fn judge_piece<F: Fabric>(
-        &mut self,
-        fabric: &F,
-        peer: u32,
-        header: &Header,
-        room: bool,
-    ) -> FrameDecision {
-        let places = self.incoming.len() < self.max_incoming;
-        let (begins, ends) = (header.has(crate::wire::BEGIN), header.has(END));
-        let next = if header.has(OLDEST) {
-            // All entries may go: forgetting costs a return.
-            if self.order.is_full() && self.order.get(peer).is_none() {
-                self.order.sweep(|_| true);
-            }
-            self.order.enter(peer, |_| true)
-        } else {
-            self.order.get(peer).filter(|next| **next == header.seq)
-        };
-        let Some(next) = next else {
-            return FrameDecision::Return;
-        };
-        *next = header.seq;
-        if !room || begins && !ends && !places {
-            return FrameDecision::Return;
-        }
-        *next = header.seq.wrapping_add(1);
-        let open = self
-            .incoming
-            .iter_mut()
-            .find(|one| one.peer == peer && !one.ended);
-        match (open, begins) {
-            (Some(open), false) => open.ended = ends,
-            (None, false) => {
-                let what = "a piece of a message that was begun";
-                let value = u64::from(header.handler);
-                self.refuse(fabric, peer, Malformed { what, value });
-                return FrameDecision::Refuse;
-            }
-            (broken, true) => {
-                if let Some(broken) = broken {
-                    broken.ended = true;
-                }
-                if !ends {
-                    self.incoming.push(IncomingMessage {
-                        peer,
-                        ended: false,
-                        stage: MessageStage::Fresh,
-                        handled: 0,
-                        announced: header.announced as usize,
-                    });
-                }
-            }
-        }
-        FrameDecision::Accept
-    }
-
-    /// Send a frame back to its sender. False: not now.
-    fn give_back<F: Fabric>(&mut self, fabric: &F, frame: &mut Frame, header: &Header) -> bool {
-        let peer = frame.peer;
-        let mut back = *header;
-        back.returned = true;
-        back.tries = header.tries.saturating_add(1);
-        back.acks = self.owed.to(peer);
-        frame.set_header(&back);
-        match fabric.try_send(Peer(peer), self.port, Priority::High, frame.packet()) {
-            TrySend::Full => {
-                frame.set_header(header);
-                return false;
-            }
-            TrySend::Sent => {}
-        }
-        fabric.wake(Peer(peer));
-        self.owed.told(peer, back.acks);
-        self.figures.rejected += 1;
-        true
-    }
-
-    /// The next accepted frame: from the host receive queue, or straight from the network.
-    #[inline(always)]
-    pub fn next<F: Fabric>(&mut self, fabric: &F, straight: bool, frame: &mut Frame) -> Option<Header> {
-        if !straight {
-            fabric.charge(Cost::Poll);
-        }
-        if self.receive.waiting(&self.receive_host) > 0 {
-            self.receive.extract(&mut self.receive_host, frame);
-            fabric.charge(Cost::Copy(frame.packet().len()));
-            return Some(frame.header().expect("checked when it was accepted"));
-        }
-        if !straight {
-            return None;
-        }
-        // Few are returned or refused in a row where there is room.
-        for _ in 0..CONTROL_AT_ONCE {
-            if !self.can_owe(fabric) {
-                return None;
-            }
-            match self.poll(fabric, true, frame) {
-                PollOutcome::Accepted(header) => return Some(header),
-                PollOutcome::Nothing => return None,
-                PollOutcome::Sorted => {}
-            }
-        }
-        None
-    }
-
-    /// Move what the network has brought to the host receive queue; what finds no room goes back to its sender.
-    pub fn drain<F: Fabric>(&mut self, fabric: &F) {
-        let mut frame = Frame::empty();
-        // As much as may wait in a network of that size, and no more: senders must not keep this call going.
-        for _ in 0..self.window.slots().saturating_mul(2) {
-            if !self.can_owe(fabric) {
-                return;
-            }
-            let room = self.receive.has_room(&self.receive_lanai);
-            match self.poll(fabric, room, &mut frame) {
-                PollOutcome::Accepted(_) => {
-                    fabric.charge(Cost::Copy(frame.packet().len()));
-                    let delivered = self.receive.deliver(&mut self.receive_lanai, &frame);
-                    debug_assert!(delivered);
-                }
-                PollOutcome::Nothing => return,
-                PollOutcome::Sorted => {}
-            }
         }
     }
 
@@ -563,16 +387,17 @@ impl FmState {
 
     /// Whether nothing of this node's is outstanding or owed.
     pub fn is_settled(&self) -> bool {
-        self.window.is_idle() && self.owed.is_empty() && self.in_hand.is_none()
+        let sent = self.window.is_idle() && self.send.all_sent(&self.send_host);
+        sent && self.owed.is_empty() && self.in_hand.is_none()
     }
 }
 
 /// A packet with nothing but acknowledgements. False: no room.
-fn acknowledge<F: PacketQueue + Interrupt>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
+pub(crate) fn acknowledge<F: PacketQueue + Interrupt>(fabric: &F, port: Port, peer: u32, acks: Acks) -> bool {
     let mut header = Header::new(FrameKind::Ack, 0, 0, 0);
     header.acks = acks;
-    let frame = Frame::new(peer, &header, &[]);
-    let sent = fabric.try_send(Peer(peer), port, Priority::High, frame.packet()) == TrySend::Sent;
+    let words = header.words();
+    let sent = fabric.try_send(Peer(peer), port, Priority::High, words.as_flattened()) == TrySend::Sent;
     if sent {
         fabric.wake(Peer(peer));
     }

@@ -1,11 +1,11 @@
-//! What travels: a frame is a header of 16 bytes and at most 128 bytes of payload.
+//! What travels: a frame is a header of 16 bytes and its payload, of at most 128 bytes in FM 1.0 and wherever nothing else is said
+//! ([`FmConfig::frame`](crate::FmConfig::frame)).
 //!
 //! ```text
 //! byte 0      kind: 1 message (FM 1.0), 2 piece of a stream (FM 2.x), 3 acknowledgement; bit 7: returned to its sender
 //! byte 1      flags: 1 begins a message, 2 ends it, 4 oldest, 8 wants an acknowledgement
 //! bytes 2, 3  number of the handler
-//! byte 4      bytes of payload
-//! byte 5      times it has been returned, at most 255
+//! bytes 4, 5  bytes of payload, and in the upper five bits times it has been returned, at most 31
 //! bytes 6, 7  number of the piece among those from its sender to its receiver
 //! bytes 8, 9  messages acknowledged by the way; bytes 10, 11: pieces
 //! bytes 12..  bytes announced for the whole message, in the piece that begins it
@@ -17,10 +17,14 @@ use farpost_fabric::copy_words;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;
-/// Largest payload of a frame, in bytes: 32 words (paper, section 3.1).
+/// Largest payload of a frame of FM 1.0, in bytes: 32 words (paper, section 3.1).
 pub const FRAME_PAYLOAD: usize = 128;
-/// Largest frame in bytes.
-pub const FRAME_BYTES: usize = HEADER_BYTES + FRAME_PAYLOAD;
+/// Words of such a frame, header included: what frames have room for where nothing else is said.
+pub const FRAME_WORDS: usize = (HEADER_BYTES + FRAME_PAYLOAD) / 8;
+/// Least and most that the payload of a frame may be made: what `FM_send_4` sends, and what the paper's figures end with.
+pub const PAYLOADS: std::ops::RangeInclusive<usize> = 16..=600;
+/// Words of a frame with room for the largest payload.
+pub const LONG_WORDS: usize = (HEADER_BYTES + 600) / 8;
 
 /// Begins a message.
 pub const BEGIN: u8 = 1;
@@ -33,6 +37,11 @@ pub const WANTS_ACK: u8 = 8;
 const FLAGS: u8 = BEGIN | END | OLDEST | WANTS_ACK;
 
 const RETURNED: u8 = 0x80;
+/// Bits of the length, and of how often it has been returned.
+const LENGTH: u16 = 0x7ff;
+const TRIES_AT: u32 = 11;
+/// Most times that a header can say it has been returned.
+pub const TRIES_MAX: u8 = 31;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +64,8 @@ pub struct Header {
     pub flags: u8,
     pub handler: u16,
     /// Bytes of payload.
-    pub len: u8,
-    /// Times it has been returned; stays at 255.
+    pub len: u16,
+    /// Times it has been returned; stays at [`TRIES_MAX`].
     pub tries: u8,
     /// Number of a piece, wrapping around.
     pub seq: u16,
@@ -95,13 +104,13 @@ impl Header {
     /// A frame with that payload for that handler; no acknowledgements yet.
     #[inline(always)]
     pub fn new(kind: FrameKind, flags: u8, handler: u16, len: usize) -> Self {
-        debug_assert!(len <= FRAME_PAYLOAD);
+        debug_assert!(len <= *PAYLOADS.end());
         Self {
             kind,
             returned: false,
             flags,
             handler,
-            len: len as u8,
+            len: len as u16,
             tries: 0,
             seq: 0,
             acks: Acks::default(),
@@ -114,21 +123,20 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Into the first words of a frame.
+    /// As it travels.
     #[inline(always)]
-    fn write(&self, to: &mut [[u8; 8]; FRAME_BYTES / 8]) {
+    pub fn words(&self) -> [[u8; 8]; HEADER_BYTES / 8] {
         let kind = self.kind as u8 | if self.returned { RETURNED } else { 0 };
+        let length = self.len & LENGTH | u16::from(self.tries.min(TRIES_MAX)) << TRIES_AT;
         let first = u64::from(kind)
             | u64::from(self.flags) << 8
             | u64::from(self.handler) << 16
-            | u64::from(self.len) << 32
-            | u64::from(self.tries) << 40
+            | u64::from(length) << 32
             | u64::from(self.seq) << 48;
         let second = u64::from(self.acks.messages)
             | u64::from(self.acks.pieces) << 16
             | u64::from(self.announced) << 32;
-        to[0] = first.to_le_bytes();
-        to[1] = second.to_le_bytes();
+        [first.to_le_bytes(), second.to_le_bytes()]
     }
 
     /// Of a packet as it came, whose length must be what the header says.
@@ -141,8 +149,9 @@ impl Header {
         let (first, second) = header.split_at(8);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         let (first, second) = (word(first), word(second));
-        let len = (first >> 32) as u8;
-        if usize::from(len) != payload.len() || payload.len() > FRAME_PAYLOAD {
+        let length = (first >> 32) as u16;
+        let len = length & LENGTH;
+        if usize::from(len) != payload.len() || payload.len() > *PAYLOADS.end() {
             return bad("the payload length in the header of an FM frame", u64::from(len));
         }
         let kind = match first as u8 & !RETURNED {
@@ -161,7 +170,7 @@ impl Header {
             flags,
             handler: (first >> 16) as u16,
             len,
-            tries: (first >> 40) as u8,
+            tries: (length >> TRIES_AT) as u8,
             seq: (first >> 48) as u16,
             acks: Acks {
                 messages: second as u16,
@@ -172,12 +181,12 @@ impl Header {
     }
 }
 
-/// A frame and whom it came from or goes to.
+/// A frame and whom it came from or goes to. It has room for so many words, header included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(16))]
-pub struct Frame {
+pub struct Frame<const WORDS: usize = FRAME_WORDS> {
     /// Header and payload. First, so that payloads are aligned to 16 bytes.
-    words: [[u8; 8]; FRAME_BYTES / 8],
+    words: [[u8; 8]; WORDS],
     /// The other process's number.
     pub peer: u32,
     /// Bytes in use, header included.
@@ -185,20 +194,43 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame of that header and payload.
+    /// A frame of FM 1.0 of that header and payload.
     #[inline(always)]
     pub fn new(peer: u32, header: &Header, payload: &[u8]) -> Self {
-        let mut frame = Self::empty();
+        let mut frame = Self::default();
         frame.set(peer, header, &[], payload);
         frame
     }
+
+    /// Room for a frame of FM 1.0.
+    #[inline(always)]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+}
+
+impl<const WORDS: usize> Default for Frame<WORDS> {
+    /// Room for a frame.
+    #[inline(always)]
+    fn default() -> Self {
+        Self {
+            words: [[0; 8]; WORDS],
+            peer: 0,
+            len: 0,
+        }
+    }
+}
+
+impl<const WORDS: usize> Frame<WORDS> {
+    /// Bytes that it has room for, header included.
+    pub const BYTES: usize = 8 * WORDS;
 
     /// Become a frame of that header, whose payload is some words, and after them bytes. In place: moving what was just
     /// written would wait for the writes.
     #[inline(always)]
     pub fn set(&mut self, peer: u32, header: &Header, lead: &[u64], payload: &[u8]) {
         self.peer = peer;
-        header.write(&mut self.words);
+        self.set_header(header);
         let (words, rest) = self.words[HEADER_BYTES / 8..].split_at_mut(lead.len());
         for (to, word) in words.iter_mut().zip(lead) {
             *to = word.to_le_bytes();
@@ -207,21 +239,11 @@ impl Frame {
         self.len = (HEADER_BYTES + 8 * lead.len() + payload.len()) as u32;
     }
 
-    /// Room for a frame.
-    #[inline(always)]
-    pub const fn empty() -> Self {
-        Self {
-            words: [[0; 8]; FRAME_BYTES / 8],
-            peer: 0,
-            len: 0,
-        }
-    }
-
     /// A packet as it came. One that is longer than a frame keeps its first bytes and one more than a frame has, so
     /// that [`Header::read`] refuses it.
     #[inline(always)]
     pub fn fill(&mut self, peer: u32, packet: &[u8]) {
-        let kept = packet.len().min(FRAME_BYTES);
+        let kept = packet.len().min(Self::BYTES);
         copy(&mut self.words, &packet[..kept]);
         self.peer = peer;
         self.len = packet.len() as u32;
@@ -230,13 +252,13 @@ impl Frame {
     /// As it travels; of a packet that was too long, its beginning.
     #[inline(always)]
     pub fn packet(&self) -> &[u8] {
-        &self.words.as_flattened()[..(self.len as usize).min(FRAME_BYTES)]
+        &self.words.as_flattened()[..(self.len as usize).min(Self::BYTES)]
     }
 
     /// Its header, checked.
     #[inline(always)]
     pub fn header(&self) -> Result<Header, Malformed> {
-        if self.len as usize > FRAME_BYTES {
+        if self.len as usize > Self::BYTES {
             return Err(Malformed {
                 what: "the length of an FM frame",
                 value: u64::from(self.len),
@@ -248,7 +270,7 @@ impl Frame {
     /// Change the header; the payload stays.
     #[inline(always)]
     pub fn set_header(&mut self, header: &Header) {
-        header.write(&mut self.words);
+        [self.words[0], self.words[1]] = header.words();
     }
 
     /// Its payload.
@@ -257,13 +279,26 @@ impl Frame {
         self.packet().get(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// All of it as words, for the queues.
-    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
-        self.words.iter().map(|word| u64::from_le_bytes(*word))
+    /// Nobody may look at the payload again: it becomes something that no message has. In debug builds, after a handler.
+    pub(crate) fn poison(&mut self) {
+        let len = (self.len as usize).min(Self::BYTES);
+        if let Some(payload) = self.words.as_flattened_mut()[..len].get_mut(HEADER_BYTES..) {
+            payload.fill(POISON);
+        }
     }
 
-    pub(crate) fn set_word(&mut self, at: usize, word: u64) {
-        self.words[at] = word.to_le_bytes();
+    /// The words in use, for the queues.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
+        let words = &self.words[..self.packet().len().div_ceil(8)];
+        words.iter().map(|word| u64::from_le_bytes(*word))
+    }
+
+    /// As many words as [`set_who`](Self::set_who) has said are in use.
+    pub(crate) fn set_words(&mut self, words: impl Iterator<Item = u64>) {
+        let used = self.packet().len().div_ceil(8);
+        for (to, word) in self.words[..used].iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
     }
 
     pub(crate) fn who(&self) -> u64 {
@@ -275,6 +310,9 @@ impl Frame {
         self.len = who as u32;
     }
 }
+
+/// A byte of what a handler may not look at any more.
+pub(crate) const POISON: u8 = 0xdb;
 
 /// Longest copy that is made word by word.
 const BY_WORDS: usize = 64;

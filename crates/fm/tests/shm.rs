@@ -144,42 +144,51 @@ fn soak_one_slow_receiver() {
     });
 }
 
-/// Handlers of several senders are suspended in the middle of their messages, and go on in turn.
+/// Handlers of several senders are suspended in the middle of their messages, and go on in turn: nobody sends on before every handler has what was sent
+/// to it, so all of them are in the middle at once.
 #[test]
 fn handlers_interleave() {
+    const PARTS: u32 = 4;
+    const SENDERS: [u32; 2] = [1, 2];
     ShmThreads::default().run(3, async |end| {
         let fm = Fm::new(Rc::clone(&end.fabric), &FEW, &Default::default(), 8);
         let log = Rc::new(RefCell::new(Vec::new()));
         let seen = Rc::clone(&log);
         fm.register_handler(0, move |_, receive, from| {
-            seen.borrow_mut().push((from.0, 0));
-            for part in 1..=3 {
-                receive.skip(200).unwrap();
-                seen.borrow_mut().push((from.0, part));
+            for part in 0..PARTS {
+                receive.skip(128).unwrap();
+                seen.borrow_mut().push((part, from.0));
             }
+            seen.borrow_mut().push((PARTS, from.0));
             Flow::Quit
         })
         .unwrap();
-        let me = end.me();
-        if me > 0 {
-            let mut sending = fm.begin_message(0, 700, 0).unwrap().unwrap();
-            for part in 0..4 {
+        end.barrier().await;
+        if end.me() > 0 {
+            let mut sending = fm.begin_message(0, 128 * PARTS as usize, 0).unwrap().unwrap();
+            sending.piece(&[0; 128]).unwrap();
+            for part in 1..PARTS {
                 // A full frame leaves when more comes.
-                sending.piece(&[0; 170]).unwrap();
-                end.post(10 + me as usize, part + 1);
-                end.until("the other", || end.posted(10 + 3 - me as usize) > part)
+                sending.piece(&[0; 128]).unwrap();
+                end.until("the handlers", || end.posted(10) >= u64::from(part))
                     .await;
             }
             sending.end().unwrap();
         } else {
-            until(end, &fm, "both", || log.borrow().len() == 8).await;
-            let log = log.borrow();
-            let one: Vec<u32> = log
-                .iter()
-                .filter(|(from, _)| *from == 1)
-                .map(|(_, part)| *part)
+            for part in 1..PARTS {
+                let both = SENDERS.len() * part as usize;
+                until(end, &fm, "a part of each", || log.borrow().len() == both).await;
+                end.post(10, part.into());
+            }
+            let all = SENDERS.len() * (PARTS as usize + 1);
+            until(end, &fm, "the ends", || log.borrow().len() == all).await;
+            let mut parts: Vec<(u32, u32)> = log.borrow()[..all - 4].to_vec();
+            // Whoever comes first in a part: no handler is a part ahead of another.
+            parts.chunks_mut(2).for_each(<[_]>::sort_unstable);
+            let wanted: Vec<(u32, u32)> = (0..PARTS - 1)
+                .flat_map(|part| SENDERS.map(|from| (part, from)))
                 .collect();
-            assert_eq!(one, [0, 1, 2, 3]);
+            assert_eq!(parts, wanted);
         }
         meet(end, &fm, 0).await;
     });

@@ -98,7 +98,11 @@ pub struct Same {
 const WITHOUT: &str = "farpost-without-mpi";
 
 /// Say what this process has.
-pub(crate) fn publish(opening: &mut Opening, layer: &dyn Layer, same: &[Same]) -> Result<(), JobError> {
+pub(crate) fn publish<'a>(
+    opening: &mut Opening,
+    layer: &dyn Layer,
+    same: impl IntoIterator<Item = &'a Same>,
+) -> Result<(), JobError> {
     if !layer.is_there() {
         opening.put(WITHOUT, b"1")?;
     }
@@ -110,8 +114,8 @@ pub(crate) fn publish(opening: &mut Opening, layer: &dyn Layer, same: &[Same]) -
     Ok(())
 }
 
-/// Compare with the next rank.
-pub(crate) fn compare(job: &Job, same: &[Same]) -> Result<(), String> {
+/// Compare with the next rank; what is `the_layers` only if it has the layer.
+pub(crate) fn compare(job: &Job, the_layers: bool, same: &[Same]) -> Result<(), String> {
     if job.size() == 1 || job.rank() >= job.size() {
         return Ok(());
     }
@@ -120,7 +124,7 @@ pub(crate) fn compare(job: &Job, same: &[Same]) -> Result<(), String> {
     for Same { key, value, differ } in same {
         let Some(mine) = value else { continue };
         let theirs = has(key)?;
-        if theirs.as_deref() != Some(mine.as_bytes()) && has(WITHOUT)?.is_none() {
+        if theirs.as_deref() != Some(mine.as_bytes()) && !(the_layers && has(WITHOUT)?.is_some()) {
             let theirs = theirs.as_deref().map(String::from_utf8_lossy);
             return Err(differ(rank, next, mine, theirs.as_deref()));
         }

@@ -96,8 +96,8 @@ impl Node {
         let opened = network::open(&mut opening, settings.net.clone())
             .map_err(|e| format!("opening the network: {e}"))?;
         let eager_limit = opened.as_ref().and_then(network::Opened::eager_limit);
-        let same = layer.same();
-        layer::publish(&mut opening, layer, &same).map_err(|e| joining(&e))?;
+        let (same, own) = (layer.same(), settings.same());
+        layer::publish(&mut opening, layer, same.iter().chain(&own)).map_err(|e| joining(&e))?;
         portals::publish(&mut opening, &settings.portals_agent).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
@@ -106,7 +106,8 @@ impl Node {
                 .map_err(|e| format!("starting the network: {e}"))?,
             None => None,
         };
-        layer::compare(&job, &same).map_err(|e| joining(&e))?;
+        layer::compare(&job, true, &same).map_err(|e| joining(&e))?;
+        layer::compare(&job, false, &own).map_err(|e| joining(&e))?;
         let memory = job.host_memory();
         if memory.region_len < region_bytes(memory.ranks) as u64 {
             return Err(joining(&"the job's memory is too small for its ranks"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use farpost_fabric::progress::ProgressTunables;
 use farpost_fabric::wait::WaitTunables;
-use farpost_fm::FmTunables;
+use farpost_fm::{FmFeatures, FmTunables};
 use farpost_jam::JamTunables;
 use farpost_job::JobTunables;
 use farpost_portals::agent::AgentTunables;
@@ -19,7 +19,7 @@ use farpost_rsm::RsmTunables;
 use farpost_shm::ShmTunables;
 use farpost_tunables::file;
 
-use crate::layer::Layer;
+use crate::layer::{Layer, Same};
 use crate::network::NetSettings;
 use crate::place::{PORTALS, PortalsPlace};
 
@@ -48,6 +48,8 @@ pub struct Settings {
     /// Of waiting, in all layers.
     pub wait: WaitTunables,
     pub fm: FmTunables,
+    /// Of Fast Messages as an interface of its own.
+    pub fm_features: FmFeatures,
     pub jam: JamTunables,
     /// Of the Portals network layer.
     pub portals: NetTunables,
@@ -98,6 +100,20 @@ impl Settings {
             .or_else(|| file().map(|(_, value)| value.clone()))
     }
 
+    /// What all ranks must have the same, whatever they use: with and without flow control Fast Messages do not understand each other.
+    pub(crate) fn same(&self) -> Vec<Same> {
+        let flow = self.fm_features.flow_control;
+        vec![Same {
+            key: "farpost-fm-flow",
+            value: (flow != FmFeatures::default().flow_control).then(|| flow.to_string()),
+            differ: |rank, next, _, _| {
+                format!(
+                    "rank {rank} has Fast Messages without flow control and rank {next} has not: set FARPOST_FM_FLOW to the same for all ranks"
+                )
+            },
+        }]
+    }
+
     /// How long a step of joining the job may take.
     pub fn start_timeout(&self) -> Duration {
         let mut tunables = JobTunables::default();
@@ -134,6 +150,7 @@ impl Settings {
             self.shm,
             self.net,
             self.fm,
+            self.fm_features,
             JobTunables::default(),
             self.rsm,
             self.progress,

@@ -156,7 +156,12 @@ impl Link for Fm {
                 // SAFETY: plain values.
                 self.check("FM_send_4", unsafe { (f.send_4)(peer, FRAME, a, b, c, d) })
             }
-            Layer::FmSend => {
+            Layer::FmSend
+            | Layer::FmBare
+            | Layer::FmBuffers
+            | Layer::FmBuffersSwitch
+            | Layer::FmFlow
+            | Layer::FmFlowSwitch => {
                 // SAFETY: `out` has so many bytes.
                 let code = unsafe { (f.send)(peer, FRAME, out.cast(), bytes as c_ulong) };
                 self.check("FM_send", code)

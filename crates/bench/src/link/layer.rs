@@ -49,6 +49,16 @@ layers! {
     FmSend4: "fm-send-4", "FM_send_4",
         "a handler runs at the receiver, nothing is lost: return-to-sender flow control; 4 words";
     FmSend: "fm-send", "FM_send", "the same with up to 128 bytes";
+    /// FM_send with the features of the paper's Table 4, row by row.
+    FmBare: "fm-bare", "FM_send, bare",
+        "a handler runs at the receiver; no queues of FM's own, no flow control";
+    FmBuffers: "fm-buffers", "FM_send + buffers",
+        "buffer management: every frame by the send queue and the host receive queue";
+    FmBuffersSwitch: "fm-buffers-switch", "FM_send + switch()",
+        "the same, with every frame looked into when it is moved";
+    FmFlow: "fm-flow", "FM_send + flow ctrl.",
+        "buffer management and return-to-sender flow control: FM 1.0 as it was built";
+    FmFlowSwitch: "fm-flow-switch", "FM_send + both", "the same, with switch()";
     FmStream: "fm-stream", "FM 2.x stream",
         "messages of any length in order, in pieces, handlers that wait for more";
     PortalsPut: "portals-put", "Portals put",
@@ -73,6 +83,28 @@ layers! {
 
 use Layer::*;
 
+/// Features of Fast Messages (the FM paper's Table 4).
+macro_rules! features {
+    ($buffers:literal, $flow:literal, $switch:literal) => {
+        &[
+            ("FARPOST_FM_BUFFERS", $buffers),
+            ("FARPOST_FM_FLOW", $flow),
+            ("FARPOST_FM_SWITCH", $switch),
+        ]
+    };
+}
+
+/// Variables that would make a layer something else.
+pub(crate) const UNSET: [&str; 7] = [
+    "FARPOST_DEVICE",
+    "FARPOST_JAM_LOCAL",
+    "FARPOST_PORTALS",
+    "FARPOST_FM_BUFFERS",
+    "FARPOST_FM_FLOW",
+    "FARPOST_FM_SWITCH",
+    "FARPOST_FM_FRAME",
+];
+
 impl Layer {
     /// The layer of that key.
     pub fn parse(key: &str) -> Result<Self> {
@@ -87,7 +119,9 @@ impl Layer {
         match self {
             Line => false,
             FmSend4 => bytes == 16,
-            FmSend => (1..=128).contains(&bytes),
+            FmSend | FmBare | FmBuffers | FmBuffersSwitch | FmFlow | FmFlowSwitch => {
+                (1..=128).contains(&bytes)
+            }
             JamPio | JamVi => (8..=88).contains(&bytes) && bytes.is_multiple_of(4),
             Queue | RsmPut | JamRdma | JamRpc | FmStream => (1..=LARGEST).contains(&bytes),
             PortalsMatch => (1..=64).contains(&bytes),
@@ -117,6 +151,11 @@ impl Layer {
     /// Settings that make it what it is: without the second, MPI uses JAM between hosts only.
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
+            FmBare => features!("0", "0", "0"),
+            FmBuffers => features!("2", "0", "0"),
+            FmBuffersSwitch => features!("2", "0", "1"),
+            FmFlow => features!("2", "1", "0"),
+            FmFlowSwitch => features!("2", "1", "1"),
             GenericPut | GenericGet => &[("FARPOST_PORTALS", "generic")],
             AcceleratedPut | AcceleratedGet => &[("FARPOST_PORTALS", "accelerated")],
             MpiFm => &[("FARPOST_DEVICE", "fm")],
@@ -131,6 +170,19 @@ impl Layer {
 mod tests {
     use super::*;
 
+    /// Each row of the FM paper's Table 4 is another layer, and says so to its ranks.
+    #[test]
+    fn features_are_settings() {
+        let rows = [FmSend, FmBare, FmBuffers, FmBuffersSwitch, FmFlow, FmFlowSwitch];
+        let settings: std::collections::BTreeSet<_> = rows.iter().map(|row| row.settings()).collect();
+        assert_eq!(settings.len(), rows.len());
+        for layer in Layer::ALL {
+            for (name, _) in layer.settings() {
+                assert!(UNSET.contains(name), "{name}");
+            }
+        }
+    }
+
     #[test]
     fn keys_are_different_and_parse_back() {
         for &layer in Layer::ALL {
@@ -139,6 +191,7 @@ mod tests {
         let err = Layer::parse("fm_send").unwrap_err().to_string();
         assert!(err.contains("fm_send") && err.contains("fm-send-4"), "{err}");
         assert!(Layer::FmSend4.carries(16) && !Layer::FmSend4.carries(8));
+        assert!(Layer::FmBare.carries(128) && !Layer::FmFlowSwitch.carries(129));
         assert!(Layer::JamPio.carries(56) && !Layer::JamPio.carries(92) && !Layer::JamPio.carries(10));
     }
 }

@@ -17,6 +17,7 @@ pub use ends::{Block, Ends, HUGE, LARGEST, Link, REQUEST};
 pub use fm::Fm;
 pub use jam::Jam;
 pub use layer::Layer;
+pub(crate) use layer::UNSET;
 pub use mpi::Mpi;
 pub use portals::{AHEAD, Portals};
 pub use rsm::Rsm;

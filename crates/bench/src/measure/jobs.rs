@@ -5,7 +5,7 @@ use super::pair::{self, Op, PROBE, Samples};
 use crate::abi::{BenchError, Result};
 use crate::board::Memory;
 use crate::launch;
-use crate::link::Layer;
+use crate::link::{Layer, UNSET};
 use crate::stats::summarise;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ impl Jobs {
             .arg(self.trials.to_string())
             .arg(self.trial_micros.to_string());
         command.args(ops.iter().map(Op::to_string));
-        for name in ["FARPOST_DEVICE", "FARPOST_JAM_LOCAL", "FARPOST_PORTALS"] {
+        for name in UNSET {
             command.env_remove(name);
         }
         command.envs(layer.settings().iter().copied());

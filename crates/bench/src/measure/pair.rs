@@ -110,7 +110,14 @@ pub fn probe(arguments: impl Iterator<Item = String>) -> Result<()> {
             let rank = std::env::var("FARPOST_RANK").ok().and_then(|r| r.parse().ok());
             task.run(memory, Bare::new(Board::open(memory, rank.ok_or_else(wrong)?)?))
         }
-        Layer::FmSend4 | Layer::FmSend | Layer::FmStream => task.run(memory, Fm::open(layer)?),
+        Layer::FmSend4
+        | Layer::FmSend
+        | Layer::FmBare
+        | Layer::FmBuffers
+        | Layer::FmBuffersSwitch
+        | Layer::FmFlow
+        | Layer::FmFlowSwitch
+        | Layer::FmStream => task.run(memory, Fm::open(layer)?),
         Layer::JamPio | Layer::JamVi | Layer::JamRdma | Layer::JamRpc => task.run(memory, Jam::open(layer)?),
         Layer::PortalsPut
         | Layer::PortalsGet

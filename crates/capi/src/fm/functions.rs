@@ -5,19 +5,23 @@ use core::slice;
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_fm::Fm;
+use farpost_fm::{Buffers, Fm, FmConfig, Tended};
 use farpost_node::Interface;
 
 use crate::cx::Cx;
 use crate::interfaces::fm::{self as api, FM_nodeid, FM_numnodes, arg};
 use crate::interfaces::{self, refuse};
 use crate::node;
+use crate::progress::{self, Reason, Served};
 use crate::{process, roll};
 
 use super::state::{Failure, state};
 pub(crate) use super::streams::{
     fm_begin_message, fm_end_message, fm_receive, fm_register_handler, fm_send_piece,
 };
+
+/// Time between two looks of the thread at frames that wait for room elsewhere, which nobody announces.
+const AGAIN: Duration = Duration::from_millis(1);
 
 /// A number of the program's as the layer counts: what is too large is refused there.
 #[inline(always)]
@@ -66,12 +70,23 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
         Ok(node) => {
             let state = state(cx);
             let settings = &node.settings;
-            state.open(|| {
+            let config = FmConfig::new(&settings.fm, &settings.fm_features);
+            let opened = state.open(|| {
                 let fabric = Rc::clone(&node.fabric);
-                Fm::new(fabric, &settings.fm, &settings.wait, state.max_handlers.get())
+                Fm::with_config(fabric, &config, &settings.wait, state.max_handlers.get())
             });
+            if let Err(why) = opened {
+                cx.abort(1, &format!("FM_initialize: {why}"));
+            }
             if let Ok(fm) = state.node() {
                 fm.set_relax(Some(roll::relax));
+            }
+            if settings.fm_features.progress != 0
+                && config.buffers != Buffers::None
+                && node.job.size() > 1
+                && let Err(why) = progress::start(cx, Reason::Fm, true, tend)
+            {
+                process::say(&format!("FM_initialize: {why}"));
             }
             FM_nodeid.set(cx, c_ulong::from(node.job.rank()));
             FM_numnodes.set(cx, c_ulong::from(node.job.size()));
@@ -80,10 +95,23 @@ pub(crate) fn fm_initialize(cx: &'static Cx) {
     }
 }
 
+/// What the library's own thread does while the program computes: the LANai's part (paper, section 4.4). It runs no handler.
+fn tend(cx: &'static Cx) -> Served {
+    let Ok(fm) = state(cx).node() else {
+        return Served::Nothing;
+    };
+    match fm.tend() {
+        Tended::Moved => Served::Moved,
+        Tended::Waits => Served::After(AGAIN),
+        Tended::Nothing => Served::Nothing,
+    }
+}
+
 pub(crate) fn fm_finalize(cx: &'static Cx) {
     let state = state(cx);
     let Some(node) = cx.node.get() else { return };
     let Ok(fm) = state.node() else { return };
+    progress::stop(cx, Reason::Fm);
     state.sending.borrow_mut().take();
     let patience = node.settings.fm.patience;
     let settled = fm.close(Duration::from_secs(patience));

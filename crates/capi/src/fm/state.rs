@@ -62,6 +62,7 @@ impl From<FmError> for Failure {
             FmError::NoSuchHandler { .. } | FmError::NoHandlerLeft { .. } => api::FM_EHANDLER,
             FmError::Lost { .. } | FmError::BrokenOff { .. } => api::FM_ELOST,
             FmError::Stuck { .. } => api::FM_ESTUCK,
+            FmError::FrameSize { .. } | FmError::Unordered { .. } => api::FM_EARG,
         };
         Self::new(code, error.to_string())
     }
@@ -108,9 +109,17 @@ impl FmState {
         self.fm.get().is_some()
     }
 
-    pub fn open(&self, make: impl FnOnce() -> Node) {
-        self.fm.get_or_init(make);
+    /// Open, with the node that `make` makes the first time.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn open(&self, make: impl FnOnce() -> Result<Node, FmError>) -> Result<(), FmError> {
+        if self.fm.get().is_none() {
+            let node = make()?;
+            self.fm.get_or_init(|| node);
+        }
         self.open.set(true);
+        Ok(())
     }
 
     pub fn close(&self) {
