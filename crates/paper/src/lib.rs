@@ -5,6 +5,7 @@
 
 mod committed;
 mod figure;
+pub mod fm;
 mod row;
 
 pub use committed::Committed;

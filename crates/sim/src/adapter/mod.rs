@@ -4,10 +4,12 @@
 //! on by events. An adapter serves all processes of one host.
 
 mod kernel;
+pub mod lanai;
 mod local;
 mod rdma;
 
 pub use kernel::{Kernel, Load, Message, What};
+pub use lanai::Lanai;
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
 
@@ -22,6 +24,7 @@ use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 #[derive(Debug)]
 pub enum AdapterEvent {
     Local(local::Event),
+    Lanai(lanai::Event),
     Rdma(rdma::Event),
 }
 
