@@ -114,3 +114,16 @@ fn a_send_queue_of_any_size_below_the_window_gives_the_same() {
         "each frame is acknowledged: {large}"
     );
 }
+
+/// The software's part is charged once for each message, by Fast Messages itself: of a send when its frame has left, so that it delays the next one.
+#[test]
+fn a_message_is_charged_once_where_it_is_sent_and_once_where_it_is_extracted() {
+    let machine = Machine::open("myrinet-fm").expect("built in");
+    let twice = |path| machine.scaled(path, 2.0).expect("a number");
+    // Long packets are bound by the sending host.
+    let period = |machine| Layer::Fm.period(machine, 512, 400).nanos();
+    let more = period(&twice("software.fm_send")) - period(&machine);
+    assert!((450..=550).contains(&more), "{more} ns");
+    let way = |machine| Layer::Fm.latency(machine, 16).nanos();
+    assert_eq!(way(&twice("software.fm_extract")) - way(&machine), 1500);
+}

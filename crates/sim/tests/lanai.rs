@@ -210,3 +210,49 @@ fn a_packet_that_is_lost_is_a_fault_of_its_sender() {
     .expect("nobody waits");
     assert_eq!(faults, [1, 0]);
 }
+
+/// Other ports have the same interface: Fast Messages as MPI's carrier, on all hosts of the switch.
+#[test]
+fn a_ring_of_mpi_messages_over_fast_messages() {
+    use farpost_mpi::buffer::{RecvBuf, SendBuf};
+    use farpost_mpi::carrier::{Device, DeviceConfig};
+    use farpost_mpi::datatype::Datatype;
+    use farpost_mpi::p2p::Mode;
+    use farpost_mpi::world::{World, WorldConfig};
+    let byte = || Datatype::predefined(0x247).expect("a byte");
+    let program = move |end: SimFabric| {
+        let config = WorldConfig {
+            device: DeviceConfig {
+                device: Device::Fm,
+                ..DeviceConfig::default()
+            },
+            ..WorldConfig::default()
+        };
+        let (me, size) = (end.me().0 as usize, end.size() as usize);
+        let world = World::new(end, config);
+        let comm = world.comm_world();
+        let (next, before) = (((me + 1) % size) as i32, ((me + size - 1) % size) as i32);
+        for len in [8, 300, 20_000] {
+            let (sent, mut got) = (vec![me as u8; len], vec![0u8; len]);
+            // SAFETY: both buffers live until the requests have ended.
+            let (send, recv) = unsafe {
+                (
+                    SendBuf::new(sent.as_ptr().cast(), len as u64, byte()),
+                    RecvBuf::new(got.as_mut_ptr().cast(), len as u64, byte()),
+                )
+            };
+            let receiving = world.irecv(comm, recv, before, 7).expect("receive");
+            world.send(comm, &send, next, 7, Mode::Standard).expect("send");
+            world.wait(receiving).expect("wait");
+            assert!(got.iter().all(|byte| *byte == before as u8), "{len} bytes");
+        }
+        world.quiesce().expect("quiesce");
+        world.drain_to_peers(|_| false).expect("drain");
+        assert_eq!(world.take_faults(), Vec::<String>::new());
+        world.fabric().time()
+    };
+    let run = || ranks::run(core(&machine(), 8), program).expect("no rank hangs").0;
+    let times = run();
+    println!("{times:?}");
+    assert_eq!(times, run());
+}
