@@ -11,10 +11,7 @@ use farpost_mpi::world::{World, WorldConfig};
 use farpost_sim::ranks;
 
 fn main() {
-    let size: u32 = std::env::args()
-        .nth(1)
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(1000);
+    let size: u32 = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(1000);
     let start = std::time::Instant::now();
     let (sums, core) = ranks::run(support::cluster(size, 1, 1), |end| {
         let me = i64::from(farpost_fabric::Fabric::me(&end).0);
