@@ -9,7 +9,7 @@ use crate::waiting::Pacer;
 use crate::wire::{FRAME_WORDS, Frame, FrameKind, Header, PAYLOADS};
 use crate::{FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
-use farpost_fabric::{Counter, Fabric, FabricError, Fault, Peer, Port};
+use farpost_fabric::{Cost, Counter, Fabric, FabricError, Fault, Peer, Port, Work};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -280,6 +280,7 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
         }
         let sent = state.offer(fabric, to, &mut header, (lead, bytes));
         if sent {
+            fabric.charge(Cost::Work(Work::FmSend));
             fabric.count(Peer(to), Counter::Sent, 1);
             fabric.count(Peer(to), Counter::SentBytes, u64::from(header.len));
         }

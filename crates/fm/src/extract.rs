@@ -6,7 +6,7 @@ use crate::running::Flow;
 use crate::sorting::Overflow;
 use crate::state::MessageStage;
 use crate::wire::{BEGIN, END, Frame, FrameKind, Header, Malformed};
-use farpost_fabric::{Counter, Fabric, Peer};
+use farpost_fabric::{Cost, Counter, Fabric, Peer, Work};
 
 /// Frames that one extraction handles at most, so that senders cannot keep it going.
 const FRAMES_AT_ONCE: u32 = 4096;
@@ -103,6 +103,7 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
                 None => break,
             };
             frames += 1;
+            fabric.charge(Cost::Work(Work::FmExtract));
             bytes += usize::from(header.len);
             fabric.count(Peer(frame.peer), Counter::Received, 1);
             fabric.count(Peer(frame.peer), Counter::ReceivedBytes, u64::from(header.len));

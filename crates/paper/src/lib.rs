@@ -6,6 +6,7 @@
 mod committed;
 mod figure;
 pub mod report;
+pub mod fm;
 mod row;
 pub mod xt3;
 pub mod startx;

@@ -4,6 +4,7 @@
 //! on by events. An adapter serves all processes of one host.
 
 mod kernel;
+pub mod lanai;
 mod local;
 mod rdma;
 mod seastar;
@@ -11,6 +12,7 @@ mod startx;
 mod rsm;
 
 pub use kernel::{Kernel, Load, Message, What};
+pub use lanai::Lanai;
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
 pub use seastar::{SeaStar, SeaStarParams};
@@ -28,6 +30,7 @@ use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 #[derive(Debug)]
 pub enum AdapterEvent {
     Local(local::Event),
+    Lanai(lanai::Event),
     Rdma(rdma::Event),
     SeaStar(seastar::Event),
     StarTx(startx::Event),

@@ -1,7 +1,7 @@
 //! Myrinet's interface with its LANai processor, on the SBus.
 //!
-//! The LANai executes `instructions * cycles_per_instruction / clock` for each packet, and sets a channel's DMA up in `channel_setup`. In a stream a packet takes
-//! the longest of what the LANai, the channel and the bus give to it; with [`interpret`](Lanai::interpret) on, channel and bus no longer overlap on the receiver.
+//! The LANai executes `instructions * cycles_per_instruction / clock` for each packet, and sets a channel's DMA up in `channel_setup`.
+//! [`adapter::lanai`](crate::adapter::lanai) says what it does.
 
 use crate::machine::Fault;
 use crate::machine::quantity::{Bytes, Count, Cycles, Hertz, Quantity, Ratio};
@@ -44,15 +44,17 @@ pub struct Lanai {
     pub program_size: Quantity<Bytes>,
     pub clock: Quantity<Hertz>,
     pub cycles_per_instruction: Quantity<Ratio>,
-    /// Instructions for a packet in the baseline loop, on average; so are those below.
+    /// Instructions to send a packet in the baseline loop, on average; so are those below. To receive one it takes as much more than the streamed loop.
     pub baseline: Quantity<Ratio>,
-    /// Instructions for a packet in the streamed loop.
+    /// Instructions to send a packet in the streamed loop.
     pub streamed: Quantity<Ratio>,
-    /// Instructions more with buffer management.
+    /// Instructions to receive a packet in the streamed loop.
+    pub receive: Quantity<Ratio>,
+    /// Instructions for DMA to or from the host: once for each, and in all-DMA once more for each packet that is sent.
+    pub host_dma: Quantity<Ratio>,
+    /// Instructions more with buffer management, to send and to receive.
     pub buffer_management: Quantity<Ratio>,
-    /// Instructions more with flow control.
-    pub flow_control: Quantity<Ratio>,
-    /// Instructions more with `switch()`.
+    /// Instructions more with `switch()`, to receive.
     pub interpretation: Quantity<Ratio>,
     /// Set-up of DMA to or from the channel.
     pub channel_setup: Quantity<Cycles>,
@@ -64,9 +66,11 @@ pub struct Lanai {
     pub sbus_dma: Quantity<Rate>,
     /// The processor reads a status word of the LANai.
     pub status_read: Quantity<Ps>,
+    /// From the end of DMA until the host's program sees what it brought. It delays packets, and others follow them.
+    pub delivery: Quantity<Ps>,
     /// Payload of a packet at most.
     pub frame: Quantity<Bytes>,
-    /// Of a packet, besides its payload.
+    /// Of a packet, besides what the software gives to the interface.
     pub header: Quantity<Bytes>,
     /// The LANai's memory for packets to send.
     pub send_queue: Quantity<Bytes>,
@@ -81,22 +85,6 @@ pub struct Lanai {
 }
 
 impl Lanai {
-    /// What the LANai's program gives to a packet.
-    pub fn packet_time(&self, flow_control: bool) -> Ps {
-        let base = match self.program {
-            LanaiProgram::Baseline => self.baseline.0,
-            LanaiProgram::Streamed => self.streamed.0,
-        };
-        let more = [
-            (self.manage_buffers, self.buffer_management.0),
-            (flow_control, self.flow_control.0),
-            (self.interpret, self.interpretation.0),
-        ];
-        let more: f64 = more.iter().filter(|(on, _)| *on).map(|(_, count)| count).sum();
-        let instructions = base + more;
-        Cycles(instructions * self.cycles_per_instruction.0).at(self.clock.value)
-    }
-
     /// Packets that a queue in the LANai's memory holds.
     pub fn slots(&self, queue: Bytes) -> u32 {
         u32::try_from(queue.0 / (self.frame.0 + self.header.0)).unwrap_or(u32::MAX)
