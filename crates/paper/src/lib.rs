@@ -5,12 +5,12 @@
 
 mod committed;
 mod figure;
-pub mod report;
 pub mod fm;
+pub mod report;
 mod row;
-pub mod xt3;
 pub mod startx;
 pub mod sun;
+pub mod xt3;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};
@@ -37,6 +37,9 @@ pub enum Effort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Paper {
+    Sun,
+    Fm,
+    StartX,
     Xt3,
 }
 
@@ -44,6 +47,9 @@ impl Paper {
     /// For the head of its table.
     pub fn title(self) -> &'static str {
         match self {
+            Self::Sun => "Sun MPI over Sun Fire Link (Sistare and Jackson, 2002)",
+            Self::Fm => "Illinois Fast Messages 1.0 on Myrinet (Pakin, Lauria and Chien, 1995)",
+            Self::StartX => "StarT-X on the Arctic switch fabric (Hoe, 1998)",
             Self::Xt3 => "Portals 3.3 on the Cray XT3's SeaStar (Brightwell and others, 2005)",
         }
     }
@@ -51,6 +57,9 @@ impl Paper {
     /// Run its experiments.
     pub fn run(self, effort: Effort) -> Results {
         match self {
+            Self::Sun => sun::run(effort),
+            Self::Fm => fm::run(effort),
+            Self::StartX => startx::run(effort),
             Self::Xt3 => xt3::run(effort),
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A number in as many digits as help.
 fn number(value: f64) -> String {
     match value.abs() {
-        x if x == 0.0 => "0".into(),
+        0.0 => "0".into(),
         x if x >= 100.0 => format!("{value:.0}"),
         x if x >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),

@@ -21,6 +21,7 @@ pub mod net;
 pub mod process;
 pub mod queue;
 pub mod ranks;
+mod running;
 pub mod schedule;
 pub mod time;
 pub mod topology;

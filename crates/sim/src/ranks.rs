@@ -2,11 +2,12 @@
 
 use crate::core::Core;
 use crate::fabric::SimFabric;
+use crate::running::{Running, Yield};
 use crate::time::Ps;
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 use farpost_fabric::Peer;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
@@ -16,20 +17,8 @@ const STACK: usize = 1 << 20;
 /// So many turns without an event and without a rank that ends: ranks wait for each other.
 const HANGS: u64 = 100_000;
 
-/// By which a rank lets others run.
-type Yield = Yielder<(), ()>;
-
 /// A rank's program.
 type Program<'a, T> = Box<dyn FnOnce(&Yield) -> T + 'a>;
-
-/// The core with the ranks that run on it.
-pub(crate) struct Running {
-    pub core: RefCell<Core>,
-    /// Set while a rank's coroutine exists.
-    yielders: RefCell<Vec<Option<NonNull<Yield>>>>,
-    /// Pauses of ranks, ever.
-    pub pauses: Cell<u64>,
-}
 
 /// Why ranks did not come to their end.
 #[derive(Debug, thiserror::Error)]
@@ -49,28 +38,23 @@ pub enum RunError {
 /// As `body`.
 pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec<T>, Core), RunError> {
     let size = core.kernel.procs.size();
-    let running = Rc::new(Running {
-        core: RefCell::new(core),
-        yielders: RefCell::new(vec![None; size as usize]),
-        pauses: Cell::new(0),
-    });
+    let running = Rc::new(Running::new(core));
     let mut coroutines = Vec::new();
     for rank in 0..size {
         let stack = DefaultStack::new(STACK).map_err(RunError::Stack)?;
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {
-            running.yielders.borrow_mut()[rank as usize] = Some(NonNull::from(yielder));
+            running.set_yielder(rank, Some(NonNull::from(yielder)));
             let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
-            running.yielders.borrow_mut()[rank as usize] = None;
+            running.set_yielder(rank, None);
             result
         });
         // SAFETY: only the lifetime changes. The coroutines are this function's, which drops them (and so unwinds what has not ended) before
         // it returns, also in a panic; `body` lives longer.
         let whole: Program<'static, T> = unsafe { std::mem::transmute(whole) };
-        coroutines.push(Some(Coroutine::with_stack(
-            stack,
-            move |yielder: &Yielder<(), ()>, ()| whole(yielder),
-        )));
+        coroutines.push(Some(Coroutine::with_stack(stack, move |yielder: &Yield, ()| {
+            whole(yielder)
+        })));
     }
     let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
     let (mut turns, mut made) = (0, 0);
@@ -122,34 +106,4 @@ fn next_rank(core: &RefCell<Core>) -> Option<u32> {
     let rank = core.kernel.procs.schedule.start()?;
     core.kernel.now = core.kernel.procs.schedule.clock(rank);
     Some(rank)
-}
-
-impl Running {
-    /// The running rank, whose turn has been given up, lets others run until it has another.
-    fn suspend(&self, rank: Peer) {
-        let yielder = self.yielders.borrow()[rank.index()].expect("it is a coroutine");
-        self.pauses.set(self.pauses.get() + 1);
-        // SAFETY: it is the running rank's own, set from the start of its coroutine to its end, and all of it belongs to one thread. So this is on the stack
-        // of that coroutine, where the yielder is alive.
-        unsafe { yielder.as_ref() }.suspend(());
-    }
-
-    /// All that comes before the time of the running rank happens.
-    pub fn sync(&self, rank: Peer) {
-        while !self.core.borrow_mut().catch_up(rank) {
-            self.core.borrow_mut().kernel.procs.schedule.give_way();
-            self.suspend(rank);
-        }
-    }
-
-    /// The running rank sleeps until something happens to it, as seen by polls of this period, or until the deadline.
-    pub fn sleep(&self, rank: Peer, period: Ps, deadline: Ps) {
-        self.core
-            .borrow_mut()
-            .kernel
-            .procs
-            .schedule
-            .sleep(period, deadline);
-        self.suspend(rank);
-    }
 }

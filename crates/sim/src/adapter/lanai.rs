@@ -419,6 +419,10 @@ impl Lanai {
 }
 
 impl Adapter for Lanai {
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+
     fn name(&self) -> &'static str {
         "lanai"
     }

@@ -7,17 +7,17 @@ mod kernel;
 pub mod lanai;
 mod local;
 mod rdma;
+mod rsm;
 mod seastar;
 mod startx;
-mod rsm;
 
 pub use kernel::{Kernel, Load, Message, What};
 pub use lanai::Lanai;
 pub use local::{Local, LocalParams};
 pub use rdma::{Rdma, RdmaParams};
+pub use rsm::{Cesr, Rsm, RsmParams};
 pub use seastar::{SeaStar, SeaStarParams};
 pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
-pub use rsm::{Cesr, Rsm, RsmParams};
 
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};

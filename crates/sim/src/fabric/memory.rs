@@ -3,7 +3,7 @@
 use super::SimFabric;
 use crate::adapter::{Get, Pair, Put};
 use crate::process::ImportId;
-use crate::ranks::Running;
+use crate::running::Running;
 use farpost_fabric::segment::Segment;
 use farpost_fabric::{
     Access, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, Result, SegmentId,

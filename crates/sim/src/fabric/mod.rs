@@ -11,7 +11,7 @@ mod packets;
 pub use memory::Imported;
 
 use crate::process::OpId;
-use crate::ranks::Running;
+use crate::running::Running;
 use crate::time::Ps;
 use farpost_fabric::clock::{Clock, Simulated};
 use farpost_fabric::{

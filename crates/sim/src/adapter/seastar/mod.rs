@@ -413,6 +413,10 @@ impl SeaStar {
 }
 
 impl Adapter for SeaStar {
+    fn as_any(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+
     fn name(&self) -> &'static str {
         "seastar"
     }
