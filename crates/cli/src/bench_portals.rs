@@ -7,7 +7,7 @@ use crate::bench_layers::{LayerTable, curve, device, floor_line};
 use farpost_bench::chart::{self, Chart, Panel, Series};
 use farpost_bench::link::{AHEAD, HUGE, Layer};
 use farpost_bench::measure::jobs::Measured;
-use farpost_bench::measure::pair::{Op, Way};
+use farpost_bench::measure::pair::{Op, Traffic};
 use farpost_bench::{BenchError, Result, sizes};
 use serde_json::json;
 use std::path::Path;
@@ -84,8 +84,8 @@ pub fn run(o: &Portals) -> Result<()> {
             if layer == Layer::PortalsMatch {
                 ops.push(Op::PingPong(FEW));
             } else if o.netpipe {
-                let ways = [Way::PingPong, Way::Stream, Way::Both];
-                ops.extend(ways.map(|way| Op::Walk(way, 1, HUGE, perturbation)));
+                let ways = [Traffic::PingPong, Traffic::Stream, Traffic::Both];
+                ops.extend(ways.map(|traffic| Op::Walk(traffic, 1, HUGE, perturbation)));
             } else {
                 let carried = || sizes.iter().copied().filter(|bytes| layer.carries(*bytes));
                 ops.extend(carried().map(Op::PingPong));

@@ -42,32 +42,32 @@ pub enum Op {
     Compute(u64),
     /// NetPIPE's walk: what is done with each size, the smallest one, the largest, and the perturbation. Its samples are those of
     /// [`PingPong`](Self::PingPong), [`Stream`](Self::Stream) or [`Both`](Self::Both).
-    Walk(Way, usize, usize, usize),
+    Walk(Traffic, usize, usize, usize),
 }
 
 /// What is done with each size of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Traffic {
     PingPong,
     Stream,
     Both,
 }
 
-impl Way {
+impl Traffic {
     /// It, of so many bytes.
     pub fn of(self, bytes: usize) -> Op {
         match self {
-            Way::PingPong => Op::PingPong(bytes),
-            Way::Stream => Op::Stream(bytes),
-            Way::Both => Op::Both(bytes),
+            Traffic::PingPong => Op::PingPong(bytes),
+            Traffic::Stream => Op::Stream(bytes),
+            Traffic::Both => Op::Both(bytes),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Way::PingPong => "walk-pingpong",
-            Way::Stream => "walk-stream",
-            Way::Both => "walk-both",
+            Traffic::PingPong => "walk-pingpong",
+            Traffic::Stream => "walk-stream",
+            Traffic::Both => "walk-both",
         }
     }
 }
@@ -81,8 +81,8 @@ impl fmt::Display for Op {
             Op::Both(bytes) => write!(f, "both:{bytes}"),
             Op::Burst(length, compute) => write!(f, "burst:{length}:{compute}"),
             Op::Compute(compute) => write!(f, "compute:{compute}"),
-            Op::Walk(way, low, high, perturbation) => {
-                write!(f, "{}:{low}:{high}:{perturbation}", way.name())
+            Op::Walk(traffic, low, high, perturbation) => {
+                write!(f, "{}:{low}:{high}:{perturbation}", traffic.name())
             }
         }
     }
@@ -99,9 +99,9 @@ impl std::str::FromStr for Op {
             .map(|w| w.parse().map_err(|_| refuse()))
             .collect::<Result<_>>()?;
         let longest = (HUGE + MOST_PERTURBED) as u64;
-        let walk = |way, low: &u64, high: &u64, perturbation: &u64| {
+        let walk = |traffic, low: &u64, high: &u64, perturbation: &u64| {
             let fits = *low >= 1 && *high <= HUGE as u64 && *perturbation <= MOST_PERTURBED as u64;
-            let walk = Op::Walk(way, *low as usize, *high as usize, *perturbation as usize);
+            let walk = Op::Walk(traffic, *low as usize, *high as usize, *perturbation as usize);
             fits.then_some(walk).ok_or_else(refuse)
         };
         match (name, &numbers[..]) {
@@ -109,9 +109,9 @@ impl std::str::FromStr for Op {
             ("pingpong", [bytes]) if *bytes <= longest => Ok(Op::PingPong(*bytes as usize)),
             ("stream", [bytes]) if *bytes <= longest => Ok(Op::Stream(*bytes as usize)),
             ("both", [bytes]) if *bytes <= longest => Ok(Op::Both(*bytes as usize)),
-            ("walk-pingpong", [low, high, around]) => walk(Way::PingPong, low, high, around),
-            ("walk-stream", [low, high, around]) => walk(Way::Stream, low, high, around),
-            ("walk-both", [low, high, around]) => walk(Way::Both, low, high, around),
+            ("walk-pingpong", [low, high, around]) => walk(Traffic::PingPong, low, high, around),
+            ("walk-stream", [low, high, around]) => walk(Traffic::Stream, low, high, around),
+            ("walk-both", [low, high, around]) => walk(Traffic::Both, low, high, around),
             ("burst", [length @ 1..=LONGEST_BURST, compute]) => Ok(Op::Burst(*length, *compute)),
             ("compute", [compute]) => Ok(Op::Compute(*compute)),
             _ => Err(refuse()),
@@ -203,13 +203,13 @@ impl Task {
         }
         let mut all: Samples = plan.iter().map(|(op, _)| *op).zip(samples).collect();
         for walk in walks {
-            if let Op::Walk(way, low, high, perturbation) = walk {
+            if let Op::Walk(traffic, low, high, perturbation) = walk {
                 let schedule = Schedule {
                     trials: self.trials.max(1),
                     trial_time: self.trial_time,
                     ..Schedule::of(low, high, perturbation)
                 };
-                all.extend(pair.walk(way, &schedule)?);
+                all.extend(pair.walk(traffic, &schedule)?);
             }
         }
         if pair.board.rank() == 0 {
@@ -317,10 +317,10 @@ impl<L: Link> Pair<L> {
     }
 
     /// Walk as `schedule` has it; every trial of each size. Rank 0's clock is the one that counts, so both do the same.
-    fn walk(&mut self, way: Way, schedule: &Schedule) -> Result<Samples> {
+    fn walk(&mut self, traffic: Traffic, schedule: &Schedule) -> Result<Samples> {
         let (mut samples, mut trials) = (Samples::new(), 0);
         schedule.run(|bytes, n| {
-            let op = way.of(bytes);
+            let op = traffic.of(bytes);
             trials += 1;
             let took = self.checked(op, n, trials % 64)?;
             let nanos = match self.board.rank() {
@@ -491,7 +491,7 @@ mod tests {
             Op::Burst(200, 500),
             Op::Compute(1),
             Op::PingPong((8 << 20) + 3),
-            Op::Walk(Way::Both, 1, 8 << 20, 3),
+            Op::Walk(Traffic::Both, 1, 8 << 20, 3),
         ] {
             assert_eq!(op.to_string().parse::<Op>().unwrap(), op);
         }
@@ -558,7 +558,7 @@ mod tests {
                         link: Bare::new(Board::open(&lines, rank).unwrap()),
                         pace: Pace::new(),
                     };
-                    pair.walk(Way::Stream, schedule).unwrap()
+                    pair.walk(Traffic::Stream, schedule).unwrap()
                 })
             });
             both.map(|one| one.join().unwrap())
