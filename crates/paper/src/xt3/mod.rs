@@ -63,9 +63,9 @@ fn half_bandwidth(machine: &Machine, test: Test, peak: f64) -> f64 {
     above as f64
 }
 
-struct Table(Vec<Row>);
+struct RowTable(Vec<Row>);
 
-impl Table {
+impl RowTable {
     fn add(&mut self, id: &str, what: &str, kind: (Class, Origin, Unit), expected: Expected, simulated: f64) {
         self.0.push(Row {
             id: id.into(),
@@ -116,7 +116,7 @@ pub fn run_on(machine: &Machine, code: &str, effort: Effort) -> Results {
 
 /// The rows alone.
 pub fn rows_on(machine: &Machine, code: &str) -> Vec<Row> {
-    let mut table = Table(Vec::new());
+    let mut table = RowTable(Vec::new());
     latencies(&mut table, machine, code);
     bandwidths(&mut table, machine, code);
     offloaded(&mut table, machine);
@@ -124,7 +124,7 @@ pub fn rows_on(machine: &Machine, code: &str) -> Vec<Row> {
     table.0
 }
 
-fn latencies(table: &mut Table, machine: &Machine, code: &str) {
+fn latencies(table: &mut RowTable, machine: &Machine, code: &str) {
     use Expected::{AtLeast, AtMost, Value};
     let put = |len| netpipe::time(machine, Test::PingPong, len);
     let get = netpipe::time(machine, Test::Get, 1).micros();
@@ -214,7 +214,7 @@ fn to_node(machine: &Machine, node: u32) -> Ps {
     netpipe::time_on(core, Test::PingPong, 1)
 }
 
-fn bandwidths(table: &mut Table, machine: &Machine, code: &str) {
+fn bandwidths(table: &mut RowTable, machine: &Machine, code: &str) {
     use Expected::{AtLeast, Either, Value};
     let put = |test, len| bandwidth(netpipe::time(machine, test, len), len);
     let mpi = |machine: &Machine, test, len| bandwidth(mpi::time(machine, test, len), len);
@@ -285,7 +285,7 @@ fn bandwidths(table: &mut Table, machine: &Machine, code: &str) {
     table.add("P13.bandwidth", "put, 8 MB", RATE, AtLeast(1100.0), peak / 1e6);
 }
 
-fn offloaded(table: &mut Table, machine: &Machine) {
+fn offloaded(table: &mut RowTable, machine: &Machine) {
     let there = machine::accelerated(machine);
     let half = |machine: &Machine| {
         let peak = bandwidth(netpipe::time(machine, Test::PingPong, LONGEST), LONGEST);
@@ -316,7 +316,7 @@ fn offloaded(table: &mut Table, machine: &Machine) {
     );
 }
 
-fn structures(table: &mut Table, machine: &Machine) {
+fn structures(table: &mut RowTable, machine: &Machine) {
     let more = machine.with("adapter.seastar.pools", 4);
     let fits = match (&machine.adapter, more) {
         (AdapterSpec::SeaStar(it), Ok(_)) => it.sram_used() <= it.sram.0,
