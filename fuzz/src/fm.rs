@@ -102,7 +102,7 @@ pub fn run(data: &[u8]) {
                 };
                 let payload = input.counted();
                 let payload = &payload[..payload.len().min(FRAME_PAYLOAD)];
-                header.len = payload.len() as u8;
+                header.len = payload.len() as u16;
                 if flags & BEGIN != 0 {
                     header.announced = input.number() as u32;
                 }
