@@ -44,7 +44,7 @@ END
 few="--rounds 1 --trials 1 --trial-us 20"
 # shellcheck disable=SC2086
 {
-    judge layers 21 $few --sizes 8,16,56,64,88,128
+    judge layers 26 $few --sizes 8,16,56,64,88,128
     judge logp 6 $few
     judge rsm 3 $few --sizes 8,56,64,4096
     judge fm 6 $few --sizes 8,16,128,4096
