@@ -97,12 +97,18 @@ impl<F: Fabric> Engine<F> {
     }
 
     fn try_run(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
+        self.run_of::<{ wire::MAX_RUN }>(peer, envelope, data)
+    }
+
+    /// Post a message in at most `N` postboxes. False: there is no room for them now.
+    #[inline(always)]
+    fn run_of<const N: usize>(&mut self, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
         let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
         if (self.post.eager_room(peer) as usize) < count {
             self.post.grow_for(peer, count);
             return false;
         }
-        let mut lines = [[0; 8]; wire::MAX_RUN];
+        let mut lines = [[0; 8]; N];
         lines[0] = envelope.line(wire::KIND_RUN, count, data.len());
         wire::fill_first(&mut lines[0], &data[..FIRST_BYTES]);
         for (line, part) in lines[1..].iter_mut().zip(data[FIRST_BYTES..].chunks(MORE_BYTES)) {
@@ -136,20 +142,7 @@ impl<F: Fabric> Engine<F> {
                 }
             },
         };
-        let count = 1 + (data.len() - FIRST_BYTES).div_ceil(MORE_BYTES);
-        if (self.post.eager_room(peer) as usize) < count {
-            self.post.grow_for(peer, count);
-            return false;
-        }
-        let mut lines = [[0; 8]; wire::LONGEST_RUN];
-        lines[0] = envelope.line(wire::KIND_RUN, count, data.len());
-        wire::fill_first(&mut lines[0], &data[..FIRST_BYTES]);
-        for (line, part) in lines[1..].iter_mut().zip(data[FIRST_BYTES..].chunks(MORE_BYTES)) {
-            line[0] = u64::from(wire::KIND_MORE) << 32;
-            wire::fill_more(line, part);
-        }
-        self.post.post_run(peer, &lines[..count], data.len() as u64);
-        true
+        self.run_of::<{ wire::LONGEST_RUN }>(peer, envelope, data)
     }
 
     /// Start a send. `None`: it is complete.
