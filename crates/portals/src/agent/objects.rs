@@ -8,7 +8,7 @@ use crate::library::{DropReason, Library};
 use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments};
 use crate::types::{Event, Handle, Iovec, Limits, Md, SR_DROP_COUNT, option};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Events of a queue of an accelerated client at most: a bound for what its commands may ask of the agent's memory.
@@ -25,6 +25,8 @@ const OF_OPERATION: usize = 6;
 
 /// Bytes of what is kept of a descriptor beside the library's.
 const EXPOSED: usize = size_of::<(Handle, Vec<Piece>)>();
+/// So many descriptors that have gone may be kept.
+const FEW: usize = 64;
 
 /// Limits of what is closed.
 pub(super) const NOTHING: Limits = Limits {
@@ -51,8 +53,12 @@ pub(super) struct Queue {
 pub(super) struct Objects {
     /// While the client is not open, it answers in its name.
     pub library: Library,
-    /// Descriptors and the memory they describe.
-    exposed: Vec<(Handle, Vec<Piece>)>,
+    /// Descriptors and the memory they describe, some that have gone among them.
+    exposed: HashMap<Handle, Vec<Piece>>,
+    /// As many are looked through for those that have gone.
+    many: usize,
+    /// Pieces in them.
+    shown: usize,
     pub queues: Vec<Queue>,
     /// Events may have been logged.
     pub dirty: bool,
@@ -77,7 +83,9 @@ impl Objects {
     pub fn new(closed: Library, jobs: usize, most: u64) -> Self {
         Self {
             library: closed,
-            exposed: Vec::new(),
+            exposed: HashMap::new(),
+            many: FEW,
+            shown: 0,
             queues: Vec::with_capacity(MAX_QUEUES),
             dirty: false,
             swaps: VecDeque::with_capacity(jobs),
@@ -94,6 +102,7 @@ impl Objects {
     pub fn end(&mut self, opening: u32) {
         self.library = self.library.anew(Some(&NOTHING), opening);
         self.exposed.clear();
+        self.shown = 0;
         self.queues.clear();
         self.swaps.clear();
         self.dirty = false;
@@ -101,17 +110,23 @@ impl Objects {
 
     /// Whether there is room for one more object, with this and that of its own.
     fn may_make(&mut self, pieces: usize, events: u32) -> Result<(), Error> {
-        self.forget_what_is_gone();
-        let exposed: usize = self
-            .exposed
-            .iter()
-            .map(|(_, shown)| EXPOSED + size_of_val(&**shown))
-            .sum();
         let more = EXPOSED + pieces * size_of::<Piece>() + events as usize * size_of::<Event>();
-        if (self.library.object_bytes() + exposed + more) as u64 <= self.most {
-            Ok(())
-        } else {
-            Err(Error::NoSpace)
+        if self.exposed.len() >= self.many || !self.has_room(more) {
+            self.forget_what_is_gone();
+        }
+        self.has_room(more).then_some(()).ok_or(Error::NoSpace)
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        let exposed = self.exposed.len() * EXPOSED + self.shown * size_of::<Piece>();
+        (self.library.object_bytes() + exposed + more) as u64 <= self.most
+    }
+
+    /// The memory of a descriptor, in place of what it had.
+    fn expose(&mut self, md: Handle, pieces: Vec<Piece>) {
+        self.shown += pieces.len();
+        if let Some(old) = self.exposed.insert(md, pieces) {
+            self.shown -= old.len();
         }
     }
 
@@ -137,10 +152,9 @@ impl Objects {
         let md = self.library.descriptor_of(token)?;
         lists.list(memory.pieces().map(|wanted| {
             let (address, len) = (wanted.address as u64, wanted.len as u64);
-            let own = self.exposed.iter().filter(|(handle, _)| *handle == md);
-            let shown = own.flat_map(|(_, pieces)| pieces);
+            let mut shown = self.exposed.get(&md)?.iter();
             let holds = |p: &&Piece| p.address <= address && address - p.address + len <= p.len;
-            shown.into_iter().find(holds).map(|p| Piece {
+            shown.find(holds).map(|p| Piece {
                 address,
                 len,
                 position: p.position + (address - p.address),
@@ -177,9 +191,7 @@ impl Objects {
                 answer(pen, library.me_insert(base, id, bits, unlink, position))
             }
             command::ME_UNLINK => {
-                let done = library.me_unlink(words.read()?);
-                self.forget_what_is_gone();
-                answer(pen, done)
+                answer(pen, library.me_unlink(words.read()?))
             }
             command::MD_ATTACH | command::MD_BIND => {
                 let (me, unlink, md) = words.read()?;
@@ -195,15 +207,12 @@ impl Objects {
                     library.md_bind(md, iovec, unlink)
                 };
                 if let Ok(handle) = made {
-                    self.forget_what_is_gone();
-                    self.exposed.push((handle, pieces));
+                    self.expose(handle, pieces);
                 }
                 answer(pen, made)
             }
             command::MD_UNLINK => {
-                let done = library.md_unlink(words.read()?);
-                self.forget_what_is_gone();
-                answer(pen, done)
+                answer(pen, library.md_unlink(words.read()?))
             }
             command::MD_UPDATE => {
                 let (md, testq, seen, how, new): (Handle, Handle, u64, Update, Md) = words.read()?;
@@ -233,8 +242,7 @@ impl Objects {
                     )
                 };
                 if done.is_ok() && replaces {
-                    self.exposed.retain(|(handle, _)| *handle != md);
-                    self.exposed.push((md, pieces));
+                    self.expose(md, pieces);
                 }
                 let code = answer(pen, done);
                 pen.begin(old);
@@ -288,9 +296,13 @@ impl Objects {
         })
     }
 
+    /// What it costs is paid by those that were made since the last time.
     fn forget_what_is_gone(&mut self) {
         let library = &self.library;
-        self.exposed.retain(|(md, _)| library.interface_of(*md).is_ok());
+        self.exposed
+            .retain(|md, _| library.interface_of(*md).is_ok());
+        self.shown = self.exposed.values().map(Vec::len).sum();
+        self.many = 2 * self.exposed.len() + FEW;
     }
 }
 
