@@ -9,19 +9,22 @@
 //! | [`schedule`] | whose turn it is: a clock for each rank |
 //! | [`process`], [`costs`] | what the machine has for each process, and what work costs it |
 //! | [`adapter`] | what carries out the fabric's operations: a file for each adapter |
-//! | [`core`] | a machine that runs |
-//! | [`fabric`], [`ranks`] | one process's end of it, and processes as coroutines |
+//! | [`memory`] | segments, of this process or of another |
+//! | [`core`] | a machine that runs, and what processes ask of it |
+//! | [`fabric`], [`ranks`] | the end of a process that is a coroutine of this one, and the run of them all |
 
 pub mod adapter;
+mod calls;
 pub mod core;
-pub mod costs;
 pub mod fabric;
 pub mod machine;
+pub mod memory;
 pub mod net;
 pub mod process;
 pub mod queue;
 pub mod ranks;
 mod running;
 pub mod schedule;
-pub mod time;
 pub mod topology;
+
+pub use farpost_simlink::{costs, time};

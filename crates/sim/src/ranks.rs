@@ -1,7 +1,7 @@
 //! Ranks as coroutines of one thread: each is a program with a stack of its own, and calls that wait let others run.
 
 use crate::core::Core;
-use crate::fabric::SimFabric;
+use crate::fabric::{SimFabric, Within};
 use crate::running::{Running, Yield};
 use crate::time::Ps;
 use corosensei::stack::DefaultStack;
@@ -45,7 +45,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {
             running.set_yielder(rank, Some(NonNull::from(yielder)));
-            let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
+            let result = body(SimFabric::new(Within::new(Rc::clone(&running), Peer(rank))));
             running.set_yielder(rank, None);
             result
         });

@@ -34,7 +34,7 @@ use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
 use crate::topology::Route;
-use farpost_fabric::{FabricError, Fault, LocalMemory, Peer, Result, TrySend};
+use farpost_fabric::{FabricError, Fault, Peer, Result, TrySend};
 use registers::Registers;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -251,7 +251,7 @@ impl Rsm {
             } => {
                 let error = kernel.procs.check_alive(to).err();
                 if error.is_none() {
-                    LocalMemory::write(&segment, offset, &bytes);
+                    segment.write(offset, &bytes);
                     put.left.set(put.left.get() - 1);
                     if put.left.get() == 0 {
                         let now = kernel.now;
@@ -279,7 +279,7 @@ impl Rsm {
                 len,
             } => {
                 let mut bytes = vec![0; len];
-                LocalMemory::read(&segment, offset, &mut bytes);
+                segment.read(offset, &mut bytes);
                 let lines = self.params.lines(offset, len);
                 self.answer(kernel, (to, from), train.rail, lines, Line::Loaded { get, bytes });
             }

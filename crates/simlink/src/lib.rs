@@ -1,0 +1,21 @@
+//! A simulated machine as a fabric: one process's end of it.
+//!
+//! | Module | What |
+//! |---|---|
+//! | [`time`], [`costs`] | virtual time; what work costs a host's processor |
+//! | [`link`] | what a process asks of the machine |
+//! | [`fabric`] | the fabric, over any link: how a process waits, and what the traits of the contract mean here |
+//! | [`wire`], [`client`] | the link of a process of its own to the coordinator that owns the machine |
+//!
+//! The machine itself is the crate `farpost-sim`; processes that are coroutines of one thread have their link there. This crate is what libraries
+//! of programs contain, and knows of no machine.
+
+
+pub mod costs;
+pub mod fabric;
+pub mod link;
+pub mod time;
+
+
+pub use fabric::SimFabric;
+pub use link::{Arrived, Link, OpId};
