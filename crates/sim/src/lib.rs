@@ -11,10 +11,13 @@
 //! | [`adapter`] | what carries out the fabric's operations: a file for each adapter |
 //! | [`memory`] | segments, of this process or of another |
 //! | [`core`] | a machine that runs, and what processes ask of it |
+//! | [`coordinator`] | the run of processes of their own |
 //! | [`fabric`], [`ranks`] | the end of a process that is a coroutine of this one, and the run of them all |
 
 pub mod adapter;
+mod assemble;
 mod calls;
+pub mod coordinator;
 pub mod core;
 pub mod fabric;
 pub mod machine;
@@ -27,4 +30,5 @@ mod running;
 pub mod schedule;
 pub mod topology;
 
+pub use assemble::{assemble, device, placement};
 pub use farpost_simlink::{costs, time};
