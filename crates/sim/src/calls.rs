@@ -130,6 +130,7 @@ impl Core {
         self.kernel.procs.check_alive(descriptor.peer)?;
         let (adapter, kernel) = self.adapter(me, descriptor.peer);
         let (time, op) = adapter.transfer(kernel, me, descriptor)?;
+        kernel.procs.set_transfer(op, descriptor);
         self.spend(me, time);
         Ok(op)
     }

@@ -58,6 +58,8 @@ impl Below for Within {
 }
 
 impl Link for Within {
+    /// Frames of Fast Messages of up to 600 bytes, with their headers.
+    const PACKET_BYTES: usize = 664;
     type Memory = Segment;
     type Reached = ReachedWithin;
 

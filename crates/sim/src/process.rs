@@ -17,6 +17,8 @@ pub struct Published {
 
 struct Op {
     owner: Peer,
+    /// What is moved, where it is a transfer.
+    transfer: Option<Descriptor>,
     /// What it gave, once it has ended: bytes of a read.
     ended: Option<Result<Vec<u8>>>,
 }
@@ -179,7 +181,11 @@ impl Processes {
 
     /// `owner` begins something that it will ask about.
     pub fn begin(&mut self, owner: Peer) -> OpId {
-        OpId(self.ops.insert(Op { owner, ended: None }))
+        OpId(self.ops.insert(Op {
+            owner,
+            transfer: None,
+            ended: None,
+        }))
     }
 
     /// It ends at `now`.
@@ -199,16 +205,29 @@ impl Processes {
         Some(result)
     }
 
-    /// Carry a transfer out, for `op`.
+    /// `op` is to move this, as its owner sees it.
+    pub fn set_transfer(&mut self, op: OpId, descriptor: &Descriptor) {
+        if let Some(it) = self.ops.get_mut(op.0) {
+            it.transfer = Some(*descriptor);
+        }
+    }
+
+    /// Carry out the transfer that `op` is, or `descriptor`, of this process, if it is none.
     ///
     /// # Errors
     /// An address that the peer got wrong; a process that has ended.
     pub fn move_bytes(&self, op: OpId, descriptor: &Descriptor) -> Result<Vec<u8>> {
-        let Some(Op { owner, .. }) = self.ops.get(op.0) else {
-            return Ok(Vec::new());
-        };
         let of = |peer: Peer| self.of(peer).own.as_ref().map(OwnProcess::pid);
-        memory::move_bytes(of(*owner), of(descriptor.peer), descriptor)?;
+        match self.ops.get(op.0) {
+            // Adapters turn descriptors round; the owner's is the one whose addresses are known to be whose.
+            Some(Op {
+                owner,
+                transfer: Some(it),
+                ..
+            }) => memory::move_bytes(of(*owner), of(it.peer), it)?,
+            Some(_) => memory::move_bytes(None, None, descriptor)?,
+            None => {}
+        }
         Ok(Vec::new())
     }
 

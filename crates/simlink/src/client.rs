@@ -233,6 +233,8 @@ fn exchange(
 }
 
 impl Link for Client {
+    /// As other networks' between processes: which one it is, is chosen when the process starts.
+    const PACKET_BYTES: usize = farpost_fabric::PACKET_BYTES;
     type Memory = Mapping;
     type Reached = Handle;
 

@@ -23,6 +23,8 @@ pub struct OpId(pub usize);
 /// What a process does takes time on its clock, which this keeps. Every method from [`sync`](Self::sync) on acts on the machine as it is at that time: all
 /// that comes before happens first, and other processes run meanwhile.
 pub trait Link: 'static {
+    /// Payload of a packet at most.
+    const PACKET_BYTES: usize;
     /// Memory that peers may reach.
     type Memory: LocalMemory + Clone;
     /// A segment of a peer's.

@@ -6,8 +6,7 @@ use farpost_fabric::{Fabric, PacketQueue, Peer, Port, Priority, Route, TrySend, 
 
 impl<L: Link> PacketQueue for SimFabric<L> {
     const ORDERED: bool = true;
-    /// Frames of Fast Messages of up to 600 bytes, with their headers.
-    const PACKET_BYTES: usize = 664;
+    const PACKET_BYTES: usize = L::PACKET_BYTES;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
         self.try_send_by(Route::default(), peer, port, priority, payload)
