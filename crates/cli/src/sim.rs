@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,9 @@ pub struct Options {
     /// What computing between calls takes: 0, measured:K (processor time times K)
     #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K")]
     compute: Compute,
+    /// The program's clocks and sleeps (clock_gettime, gettimeofday, nanosleep and their like) are virtual too
+    #[arg(long)]
+    virtual_clock: bool,
     /// Seconds of real time after which a rank that computes or sleeps without calling Farpost is left alone
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     patience: f64,
@@ -163,17 +167,15 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template");
         ProgressBar::new_spinner().with_style(style)
     });
-    let mut job = Job {
+    let job = Job {
         child,
         bar,
         begun: Instant::now(),
         shown: Instant::now(),
     };
-    let (core, result) = Coordinator::new(core, settings, &mut job).run(&listener);
-    if let Some(bar) = &job.bar {
-        bar.finish_and_clear();
-    }
-    finish(options, job, &core, result)
+    let mut coordinator = Coordinator::new(core, settings, job);
+    let result = coordinator.run(&listener);
+    finish(options, &mut coordinator, &result)
 }
 
 /// The launcher as a child of this process, on one processor: one process runs at a time.
@@ -185,10 +187,15 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     // Where it is refused, ranks only change processors more often.
     let _ = sched_setaffinity(None, &one);
     let this = std::env::current_exe().map_err(|e| failed("finding this program", e))?;
-    let mut command = Command::new(this);
+    let mut command = Command::new(&this);
     command
         .args(["run", "--bind-to", "none", "-n"])
-        .arg(options.ranks.to_string())
+        .arg(options.ranks.to_string());
+    if options.virtual_clock {
+        let library = clock_library(&this)?;
+        command.args(["-genv", "LD_PRELOAD"]).arg(library);
+    }
+    command
         .args(&options.program)
         .env("FARPOST_FABRIC", "sim")
         .env("FARPOST_PROGRESS_THREAD", "0")
@@ -200,14 +207,31 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     command.spawn().map_err(|e| failed("starting the launcher", e))
 }
 
+/// The library that stands in for the system's clocks, from where this program lies; before whatever the user has loaded.
+fn clock_library(this: &Path) -> Result<OsString, String> {
+    const NAME: &str = "lib/libfarpost_clock.so.1";
+    let root = this.parent().and_then(Path::parent);
+    let library = root.map(|root| root.join(NAME)).filter(|library| library.exists());
+    let mut list = library
+        .ok_or_else(|| format!("--virtual-clock: {NAME} of this installation is missing"))?
+        .into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    Ok(list)
+}
+
 fn finish(
     options: &Options,
-    mut job: Job,
-    core: &Core,
-    result: Result<(), CoordinatorError>,
+    coordinator: &mut Coordinator<Job>,
+    result: &Result<(), CoordinatorError>,
 ) -> Result<ExitCode, String> {
-    let hung = matches!(result, Err(CoordinatorError::Run(_)));
-    if let Err(error) = &result
+    let job = coordinator.watch();
+    if let Some(bar) = &job.bar {
+        bar.finish_and_clear();
+    }
+    if let Err(error) = result
         && !matches!(error, CoordinatorError::NobodyLeft)
     {
         eprintln!("farpost sim: {error}");
@@ -219,14 +243,17 @@ fn finish(
         }
     }
     let status = job.child.wait().map_err(|e| format!("waiting for the launcher: {e}"))?;
+    let took = job.begun.elapsed().as_secs_f64();
     if !options.quiet && result.is_ok() {
         eprintln!(
-            "farpost sim: {} of virtual time on {}, {:.2} s of real time",
-            core.kernel.now,
+            "farpost sim: {} of virtual time on {}, {took:.2} s of real time",
+            coordinator.core().kernel.now,
             options.machine,
-            job.begun.elapsed().as_secs_f64()
         );
     }
-    let code = u8::try_from(status.code().unwrap_or(1)).unwrap_or(1);
-    Ok(ExitCode::from(if hung && code == 0 { 1 } else { code }))
+    Ok(match result {
+        // The launcher was told to end.
+        Err(CoordinatorError::Run(_) | CoordinatorError::System(_)) => ExitCode::FAILURE,
+        _ => ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)),
+    })
 }

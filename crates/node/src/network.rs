@@ -217,10 +217,10 @@ impl Opened {
     }
 }
 
-/// What is known of the simulated machine, if the network is one.
-pub(crate) fn simulated(network: &Network) -> Option<&wire::Welcome> {
+/// The link to the simulated machine, if the network is one.
+pub(crate) fn link(network: &Network) -> Option<&Client> {
     match network {
-        Either::Other(Either::Other(end)) => Some(end.link().machine()),
+        Either::Other(Either::Other(end)) => Some(end.link()),
         _ => None,
     }
 }

@@ -18,22 +18,32 @@ const STACK: usize = 1 << 20;
 pub(crate) struct Idle {
     turns: u64,
     made: u64,
+    /// When something last happened.
+    since: Ps,
 }
 
 impl Idle {
-    /// A turn has ended; `ended`: with the end of its rank. True: so many others have without an event that ranks wait for each other.
-    pub fn count(&mut self, core: &Core, ended: bool) -> bool {
+    /// A turn of `rank` has ended. True: so many in a row have ended in sleep without an event that ranks wait for each other.
+    pub fn count(&mut self, core: &Core, rank: u32) -> bool {
         let events = core.kernel.queue.made();
-        let moved = ended || events != self.made;
+        let moved = events != self.made || !core.kernel.procs.schedule.is_asleep(rank);
         self.turns = if moved { 0 } else { self.turns + 1 };
         self.made = events;
+        if moved {
+            self.since = core.kernel.now;
+        }
         self.turns > HANGS + 100 * u64::from(core.kernel.procs.size())
     }
 
+    /// So many turns have passed without an event that only what is outside of the machine can help, if there is anything.
+    pub fn is_long(&self, core: &Core) -> bool {
+        self.turns > 4 * u64::from(core.kernel.procs.size())
+    }
+
     /// The error of it.
-    pub fn hang(core: &Core) -> RunError {
+    pub fn hang(&self, core: &Core) -> RunError {
         RunError::Hang {
-            time: core.kernel.now,
+            time: self.since,
             left: core.kernel.procs.schedule.left().collect(),
         }
     }
@@ -48,7 +58,7 @@ type Program<'a, T> = Box<dyn FnOnce(&Yield) -> T + 'a>;
 /// Why ranks did not come to their end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("after {time} of virtual time {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
+    #[error("from {time} of virtual time on {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
     Hang { time: Ps, left: Vec<u32> },
     #[error("no memory for a rank's stack: {0}")]
     Stack(std::io::Error),
@@ -85,17 +95,15 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     let mut idle = Idle::default();
     while let Some(rank) = running.core.borrow_mut().next_rank() {
         let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
-        let returned = coroutine.resume(());
-        let ended = matches!(returned, CoroutineResult::Return(_));
-        if let CoroutineResult::Return(result) = returned {
+        if let CoroutineResult::Return(result) = coroutine.resume(()) {
             results[rank as usize] = Some(result);
             // Its stack is free.
             coroutines[rank as usize] = None;
             running.core.borrow_mut().kernel.procs.schedule.end();
         }
         let core = running.core.borrow();
-        if idle.count(&core, ended) {
-            return Err(Idle::hang(&core));
+        if idle.count(&core, rank) {
+            return Err(idle.hang(&core));
         }
     }
     drop(coroutines);

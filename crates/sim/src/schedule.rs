@@ -188,6 +188,11 @@ impl Schedule {
         }
     }
 
+    /// Whether `rank` sleeps.
+    pub fn is_asleep(&self, rank: u32) -> bool {
+        matches!(self.ranks[rank as usize].turn, Turn::Asleep { .. })
+    }
+
     /// Whether something has happened to `rank` since this was last asked.
     pub fn take_touched(&mut self, rank: u32) -> bool {
         std::mem::take(&mut self.ranks[rank as usize].touched)

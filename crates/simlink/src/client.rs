@@ -6,7 +6,7 @@ use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
 use crate::wire::{
-    Admitted, Answer, Ask, Bytes, INLINE, LONGEST, Question, Reply, VERSION, Welcome, WireError, faults_of,
+    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, WireError, faults_of,
     pack, permission_of, route_of, transfer_of, unpack, writes,
 };
 use farpost_fabric::{
@@ -38,7 +38,8 @@ pub struct Client {
     deaths: Cell<u32>,
     left: Cell<bool>,
     buffers: RefCell<(Vec<u8>, Vec<u8>)>,
-    meter: Meter,
+    /// Processor time when the library last had an answer, or was entered: about the end of a call.
+    meter: Cell<u64>,
 }
 
 /// A peer's segment, by the coordinator's number.
@@ -48,13 +49,7 @@ pub struct Handle(u32);
 /// A wrong answer: the two sides are not of one version, or the coordinator is none.
 const WRONG: &str = "the answer of the simulation's coordinator is none to the question";
 
-/// What the process has computed, of which calls of the library are no part.
-#[derive(Default)]
-struct Meter {
-    /// At the last call's end.
-    last: Cell<u64>,
-}
-
+/// Of this thread, nanoseconds.
 fn processor_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -90,7 +85,8 @@ impl Client {
                 welcome.host_of.len()
             ));
         }
-        shared_clock::begin(Ps(welcome.tick));
+        let watches = welcome.calls || welcome.compute != Compute::Nothing;
+        shared_clock::begin(Ps(welcome.tick), watches);
         shared_clock::set(answer.clock);
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
@@ -106,7 +102,7 @@ impl Client {
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
             buffers: RefCell::new((Vec::new(), vec![0; LONGEST])),
-            meter: Meter::default(),
+            meter: Cell::new(processor_time()),
         })
     }
 
@@ -115,29 +111,25 @@ impl Client {
         &self.welcome
     }
 
-    /// A function of an interface is called.
-    pub fn enter(&self, name: &str) {
-        use crate::wire::Compute;
-        let per = match self.welcome.compute {
-            Compute::Nothing | Compute::Counted(_) => 0.0,
-            Compute::Measured(factor) => factor,
-        };
-        if per > 0.0 {
-            let nanos = processor_time().saturating_sub(self.meter.last.get());
-            self.spend(Ps((nanos as f64 * 1e3 * per) as u64));
-        }
-        if self.welcome.calls {
-            self.ask(Ask::Call(Some(name)));
-        }
+    /// Whether the machine is to be told of functions that the program calls.
+    pub fn watches(&self) -> bool {
+        self.welcome.calls || self.welcome.compute != Compute::Nothing
     }
 
-    /// It returns.
-    pub fn leave_call(&self) {
-        if self.welcome.calls {
-            self.ask(Ask::Call(None));
+    /// The program calls a function of an interface. What it did since the last call's end is what it computed; calls take no virtual time outside of
+    /// what they ask and charge.
+    pub fn enter(&self, name: &str) {
+        let ended = shared_clock::now().0;
+        match self.welcome.compute {
+            Compute::Nothing => {}
+            Compute::Measured(factor) => {
+                let nanos = processor_time().saturating_sub(self.meter.get());
+                self.spend(Ps((nanos as f64 * 1e3 * factor) as u64));
+                self.meter.set(processor_time());
+            }
         }
-        if self.welcome.compute != crate::wire::Compute::Nothing {
-            self.meter.last.set(processor_time());
+        if self.welcome.calls {
+            self.ask(Ask::Call { name, ended });
         }
     }
 
@@ -157,6 +149,9 @@ impl Client {
                 self.touched.set(self.touched.get() | answer.touched);
                 self.faulted.set(answer.faulted);
                 self.deaths.set(answer.dead);
+                if self.welcome.compute != Compute::Nothing {
+                    self.meter.set(processor_time());
+                }
                 answer.reply
             }
             // Without the machine there is no time any more in which anything could be reported to the program.

@@ -126,8 +126,11 @@ pub enum Ask<'a> {
         len: u64,
     },
     TakeFaults,
-    /// An interface's function begins (its name) or ends, for those who watch.
-    Call(Option<&'a str>),
+    /// The program calls this function of an interface; the one before ended at that time.
+    Call {
+        name: &'a str,
+        ended: u64,
+    },
     /// The last one.
     Leave,
 }
@@ -189,8 +192,6 @@ pub enum Compute {
     Nothing,
     /// Measured processor time, times this.
     Measured(f64),
-    /// An instruction takes so many picoseconds.
-    Counted(f64),
 }
 
 /// Who is admitted to a segment; true: may write.

@@ -51,7 +51,7 @@ pub trait Watch {
 }
 
 /// Processes that run on a machine.
-pub struct Coordinator<'a> {
+pub struct Coordinator<W> {
     core: Core,
     settings: Settings,
     seats: Vec<Seat>,
@@ -59,7 +59,7 @@ pub struct Coordinator<'a> {
     away: Vec<u32>,
     /// Processes that ended before their time.
     dead: u32,
-    watch: &'a mut dyn Watch,
+    watch: W,
     turns: u64,
 }
 
@@ -68,9 +68,9 @@ const WATCHED: u64 = 1 << 12;
 /// Longest wait for a process without that question.
 const LOOK: Duration = Duration::from_millis(100);
 
-impl<'a> Coordinator<'a> {
+impl<W: Watch> Coordinator<W> {
     /// For the processes of `core`.
-    pub fn new(core: Core, settings: Settings, watch: &'a mut dyn Watch) -> Self {
+    pub fn new(core: Core, settings: Settings, watch: W) -> Self {
         let size = core.kernel.procs.size();
         Self {
             core,
@@ -83,13 +83,23 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Wait for all processes, run them to their ends, and give the machine back.
+    /// Wait for all processes, and run them to their ends. Those that are left after an error stand still until this is dropped.
     ///
     /// # Errors
     /// Processes wait for each other for ever; the system refused; there are no processes (any more).
-    pub fn run(mut self, listener: &Listener) -> (Core, Result<(), CoordinatorError>) {
-        let result = self.gather(listener).and_then(|()| self.turns());
-        (self.core, result)
+    pub fn run(&mut self, listener: &Listener) -> Result<(), CoordinatorError> {
+        self.gather(listener)?;
+        self.turns()
+    }
+
+    /// Who was told.
+    pub fn watch(&mut self) -> &mut W {
+        &mut self.watch
+    }
+
+    /// The machine.
+    pub fn core(&self) -> &Core {
+        &self.core
     }
 
     fn gather(&mut self, listener: &Listener) -> Result<(), CoordinatorError> {
@@ -117,7 +127,6 @@ impl<'a> Coordinator<'a> {
                 continue;
             };
             let done = self.turn(rank);
-            let ended = matches!(done, Done::Ended | Done::Gone(_));
             match done {
                 Done::Waits => {}
                 Done::Ended => self.core.kernel.procs.schedule.end(),
@@ -141,12 +150,12 @@ impl<'a> Coordinator<'a> {
             if self.turns.is_multiple_of(WATCHED) && !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
             }
-            if idle.count(&self.core, ended) {
-                if self.away.is_empty() {
-                    return Err(Idle::hang(&self.core).into());
-                }
+            let hangs = idle.count(&self.core, rank);
+            if !self.away.is_empty() && idle.is_long(&self.core) {
                 idle = Idle::default();
                 self.wait_for_those_away()?;
+            } else if hangs {
+                return Err(idle.hang(&self.core).into());
             }
         }
     }

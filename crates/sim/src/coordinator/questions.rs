@@ -1,6 +1,6 @@
 //! What processes ask, and the answers.
 
-use super::Coordinator;
+use super::{Coordinator, Watch};
 use super::sockets::{Said, Socket};
 use crate::adapter::Pair;
 use crate::calls::Reached;
@@ -59,7 +59,7 @@ enum Next {
     Leaves,
 }
 
-impl Coordinator<'_> {
+impl<W: Watch> Coordinator<W> {
     /// A process has connected: it says first who it is. Whoever says something else is turned away.
     pub(super) fn seat(&mut self, mut socket: Socket) {
         let Said::Something(bytes) = socket.hear(Duration::from_secs(5)) else {
@@ -213,7 +213,7 @@ impl Coordinator<'_> {
             Ask::Leave => return Ok(Next::Leaves),
             Ask::Random => return Ok(Next::Answer(Reply::Number(self.core.kernel.chance.u64(..)))),
             Ask::Hello { .. } => return Err(FabricError::corrupt(me, "a question", 0_u32)),
-            Ask::Call(_) => return Ok(Next::Answer(Reply::Done)),
+            Ask::Call { .. } => return Ok(Next::Answer(Reply::Done)),
             _ => {}
         }
         if !self.core.catch_up(me) {
