@@ -219,3 +219,71 @@ fn registers_are_shown_by_host_with_their_sum() {
     assert_eq!(rows[1], ["rdma", "of", "host", "0", "1"]);
     assert_eq!(rows[4], ["sum", "of", "3", "hosts", "3"]);
 }
+
+/// The first number of a line, in thousandths.
+fn thousandths(line: &str) -> u64 {
+    let word = line.split_whitespace().next().expect("a word");
+    word.replace('.', "")
+        .parse()
+        .unwrap_or_else(|_| panic!("a time begins {line:?}"))
+}
+
+#[test]
+fn a_critical_path_is_told_in_words_that_add_up() {
+    let core = gathered(6);
+    let told = text(|out| trace::explain(&core, out));
+    println!("{told}");
+    let by_place = told.split("By place:\n").nth(1).expect("the places");
+    let lines: Vec<&str> = by_place.lines().collect();
+    let (whole, parts) = lines.split_last().expect("the whole");
+    let sum: u64 = parts.iter().map(|line| thousandths(line)).sum();
+    assert_eq!(sum, thousandths(whole));
+    assert_eq!(sum, core.elapsed().nanos());
+    for part in [
+        "computing on rank 0",
+        // The last of five that came at the same time, each 632 bytes at 1 GB/s.
+        "2.528 us",
+        "waiting for to host 0 (behind 1 message of rank 1, 1 message of rank 2, 1 message of rank 3 and 1 more)",
+        "passing to host 5",
+        // Its bytes come to the bus at the pace of the link.
+        "0.574 us    7.5 %  passing from host 5",
+        "in the adapter of host 0 (stored)",
+        "3.000 us",
+        "from rank to rank, over 2 ranks",
+        "the end of rank 5",
+    ] {
+        assert!(told.contains(part), "no {part:?} in\n{told}");
+    }
+    assert_eq!(
+        told,
+        text(|out| trace::explain(&gathered(6), out)),
+        "the same run"
+    );
+}
+
+#[test]
+fn a_critical_path_has_no_gaps() {
+    let core = gathered(9);
+    let path = trace::CriticalPath::of(&core, &core.kernel.recorder.recording().expect("on"));
+    let mut time = core.elapsed();
+    for piece in &path.pieces {
+        assert_eq!(piece.until, time, "{piece:?}");
+        assert!(piece.from < piece.until);
+        time = piece.from;
+    }
+    assert_eq!(time, Ps::ZERO);
+}
+
+#[test]
+fn of_a_recording_that_is_cut_the_path_is_told_as_far_as_it_is_known() {
+    let core = gather(recorded(support::cluster(6, 1, 3), 60));
+    let told = text(|out| trace::explain(&core, out));
+    assert!(
+        told.contains("more than 60 entries") && told.contains("not recorded"),
+        "{told}"
+    );
+    assert_eq!(
+        thousandths(told.lines().last().expect("the whole")),
+        core.elapsed().nanos()
+    );
+}

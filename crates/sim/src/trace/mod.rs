@@ -15,10 +15,14 @@
 //!
 //! All of them are functions of the machine after (or during) its run, and write the same bytes for the same run. Set-up path: they are linear in what was written down.
 
+mod explain;
 mod json;
+mod path;
 mod tables;
 
+pub use explain::explain;
 pub use json::perfetto;
+pub use path::{Ahead, CriticalPath, Piece, Place};
 pub use tables::{registers, utilisation};
 
 use crate::core::Core;
