@@ -7,14 +7,17 @@ use clap::Args;
 use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation};
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
+use farpost_sim::record::ENTRIES;
 use farpost_sim::time::Ps;
+use farpost_sim::trace;
 use farpost_simlink::wire::{Compute, SOCKET};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::ffi::OsString;
-use std::io::IsTerminal;
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -44,6 +47,18 @@ pub struct Options {
     /// Seconds of real time after which a rank that computes or sleeps without calling Farpost is left alone
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     patience: f64,
+    /// Write a trace that ui.perfetto.dev and chrome://tracing show
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Say in words what the run's time went into: its critical path
+    #[arg(long)]
+    explain: bool,
+    /// Print how busy each link and each part of the adapters was
+    #[arg(long)]
+    utilisation: bool,
+    /// Print the adapters' counters and status registers
+    #[arg(long)]
+    registers: bool,
     /// No progress bar, no report
     #[arg(short, long)]
     quiet: bool,
@@ -65,6 +80,43 @@ fn compute(text: &str) -> Result<Compute, String> {
         _ => Err("allowed are 0 and measured:K".into()),
     }
 }
+
+impl Options {
+    /// Whether the run is written down.
+    fn records(&self) -> bool {
+        self.trace.is_some() || self.explain
+    }
+}
+
+/// What the options ask for after the run.
+fn show(options: &Options, core: &Core) -> Result<(), String> {
+    let failed = |what: &Path, error: std::io::Error| format!("writing {}: {error}", what.display());
+    let file = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
+        let file = File::create(path).map_err(|e| failed(path, e))?;
+        let mut file = BufWriter::new(file);
+        write(&mut file).and_then(|()| file.flush()).map_err(|e| failed(path, e))
+    };
+    if let Some(path) = &options.trace {
+        file(path, &|out| trace::perfetto(core, out))?;
+    }
+    let mut text = Vec::new();
+    let parts: [(bool, Part); 3] = [
+        (options.explain, |core, out| trace::explain(core, out)),
+        (options.utilisation, |core, out| trace::utilisation(core, out)),
+        (options.registers, |core, out| trace::registers(core, out)),
+    ];
+    for (wanted, part) in parts {
+        if wanted {
+            part(core, &mut text).map_err(|e| e.to_string())?;
+        }
+    }
+    // Behind what the program printed.
+    output::out(&String::from_utf8_lossy(&text));
+    Ok(())
+}
+
+/// Something that is printed after the run.
+type Part = fn(&Core, &mut Vec<u8>) -> std::io::Result<()>;
 
 /// A look at the clock takes this.
 const TICK: Ps = Ps(25_000);
@@ -150,7 +202,11 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         .map_err(|e| e.to_string())?;
     let per_host = options.per_host.unwrap_or(machine.host.processors.0);
     let placement = farpost_sim::placement(options.ranks, per_host);
-    let core = farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
+    let mut core =
+        farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
+    if options.records() {
+        core.record(ENTRIES);
+    }
     if !(0.1..=1e6).contains(&options.patience) {
         return Err(format!("--patience {}: allowed is 0.1 to 1000000", options.patience));
     }
@@ -159,7 +215,7 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         tick: TICK,
         compute: options.compute,
         patience: Duration::from_secs_f64(options.patience),
-        calls: false,
+        calls: options.records(),
     };
     let listener = Listener::new()?;
     let child = launch(options, &machine, &listener)?;
@@ -244,6 +300,7 @@ fn finish(
     }
     let status = job.child.wait().map_err(|e| format!("waiting for the launcher: {e}"))?;
     let took = job.begun.elapsed().as_secs_f64();
+    show(options, coordinator.core())?;
     if !options.quiet && result.is_ok() {
         eprintln!(
             "farpost sim: {} of virtual time on {}, {took:.2} s of real time",

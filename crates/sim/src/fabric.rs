@@ -96,6 +96,10 @@ impl Link for Within {
         self.core().spend(self.me, time);
     }
 
+    fn compute(&self, time: Ps) {
+        self.core().compute(self.me, time);
+    }
+
     fn cost(&self, cost: Cost) -> Ps {
         self.core().costs.of(cost)
     }

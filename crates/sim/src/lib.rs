@@ -3,6 +3,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`time`], [`queue`] | picoseconds; events in the order of their times |
+//! | [`record`], [`trace`] | what happens, written down; traces, utilisation, critical paths and pictures of it |
 //! | [`net`] | resources that packets pass: service times, queues, arbitration, faults |
 //! | [`machine`] | files that say what a machine is |
 //! | [`topology`] | which resources lie between two hosts |
@@ -26,9 +27,11 @@ pub mod net;
 pub mod process;
 pub mod queue;
 pub mod ranks;
+pub mod record;
 mod running;
 pub mod schedule;
 pub mod topology;
+pub mod trace;
 
 pub use assemble::{assemble, device, placement};
 pub use farpost_simlink::{costs, time};

@@ -120,16 +120,22 @@ impl Client {
     /// what they ask and charge.
     pub fn enter(&self, name: &str) {
         let ended = shared_clock::now().0;
-        match self.welcome.compute {
-            Compute::Nothing => {}
+        let computed = match self.welcome.compute {
+            Compute::Nothing => 0,
             Compute::Measured(factor) => {
                 let nanos = processor_time().saturating_sub(self.meter.get());
-                self.spend(Ps((nanos as f64 * 1e3 * factor) as u64));
                 self.meter.set(processor_time());
+                (nanos as f64 * 1e3 * factor) as u64
             }
-        }
+        };
         if self.welcome.calls {
-            self.ask(Ask::Call { name, ended });
+            self.ask(Ask::Call {
+                name,
+                ended,
+                computed,
+            });
+        } else {
+            self.spend(Ps(computed));
         }
     }
 

@@ -47,6 +47,10 @@ pub trait Link: 'static {
     fn now(&self) -> Ps;
     /// It does what takes so long.
     fn spend(&self, time: Ps);
+    /// The program itself does what takes so long.
+    fn compute(&self, time: Ps) {
+        self.spend(time);
+    }
     /// What `cost` takes here.
     fn cost(&self, cost: Cost) -> Ps;
     /// Whether something has happened to it since this was last asked.

@@ -126,10 +126,11 @@ pub enum Ask<'a> {
         len: u64,
     },
     TakeFaults,
-    /// The program calls this function of an interface; the one before ended at that time.
+    /// The program calls this function of an interface; the one before ended at that time, and between them it computed so long.
     Call {
         name: &'a str,
         ended: u64,
+        computed: u64,
     },
     /// The last one.
     Leave,

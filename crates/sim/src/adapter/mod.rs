@@ -37,6 +37,20 @@ pub enum AdapterEvent {
     Rsm(rsm::Event),
 }
 
+impl AdapterEvent {
+    /// Its kind, in words with `_` between them.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Local(event) => event.into(),
+            Self::Lanai(event) => event.into(),
+            Self::Rdma(event) => event.into(),
+            Self::SeaStar(event) => event.into(),
+            Self::StarTx(event) => event.into(),
+            Self::Rsm(event) => event.into(),
+        }
+    }
+}
+
 /// What happens on the machine.
 #[derive(Debug)]
 pub enum Event {

@@ -210,10 +210,24 @@ impl<W: Watch> Coordinator<W> {
         let me = Peer(rank);
         match ask {
             Ask::Sleep { period, deadline } => return Ok(Next::Sleeps(Ps(period), Ps(deadline))),
-            Ask::Leave => return Ok(Next::Leaves),
+            Ask::Leave => {
+                let now = self.core.kernel.procs.schedule.clock(rank);
+                self.core.call_ends(me, now);
+                return Ok(Next::Leaves);
+            }
             Ask::Random => return Ok(Next::Answer(Reply::Number(self.core.kernel.chance.u64(..)))),
             Ask::Hello { .. } => return Err(FabricError::corrupt(me, "a question", 0_u32)),
-            Ask::Call { .. } => return Ok(Next::Answer(Reply::Done)),
+            Ask::Call {
+                name,
+                ended,
+                computed,
+            } => {
+                self.core.call_ends(me, Ps(ended));
+                self.core.compute(me, Ps(computed));
+                let now = self.core.kernel.procs.schedule.clock(rank);
+                self.core.call_begins(me, name, now);
+                return Ok(Next::Answer(Reply::Done));
+            }
             _ => {}
         }
         if !self.core.catch_up(me) {

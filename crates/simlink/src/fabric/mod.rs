@@ -117,7 +117,7 @@ impl<L: Link> SimFabric<L> {
 
     /// The process computes for so long.
     pub fn compute(&self, time: Ps) {
-        self.link.spend(time);
+        self.link.compute(time);
     }
 
     /// Wait until something happens to this process, at most until `deadline`.
