@@ -4,7 +4,9 @@
 
 use crate::output;
 use clap::Args;
-use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation};
+use farpost_sim::coordinator::{
+    Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation,
+};
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
 use farpost_sim::record::ENTRIES;
@@ -66,7 +68,11 @@ pub struct Options {
     #[arg(long)]
     list: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "list")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "list"
+    )]
     program: Vec<OsString>,
 }
 
@@ -74,7 +80,9 @@ fn compute(text: &str) -> Result<Compute, String> {
     if text == "0" {
         return Ok(Compute::Nothing);
     }
-    let factor = text.strip_prefix("measured:").and_then(|factor| factor.parse().ok());
+    let factor = text
+        .strip_prefix("measured:")
+        .and_then(|factor| factor.parse().ok());
     match factor {
         Some(factor) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
         _ => Err("allowed are 0 and measured:K".into()),
@@ -94,7 +102,9 @@ fn show(options: &Options, core: &Core) -> Result<(), String> {
     let file = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
         let file = File::create(path).map_err(|e| failed(path, e))?;
         let mut file = BufWriter::new(file);
-        write(&mut file).and_then(|()| file.flush()).map_err(|e| failed(path, e))
+        write(&mut file)
+            .and_then(|()| file.flush())
+            .map_err(|e| failed(path, e))
     };
     if let Some(path) = &options.trace {
         file(path, &|out| trace::perfetto(core, out))?;
@@ -208,7 +218,10 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         core.record(ENTRIES);
     }
     if !(0.1..=1e6).contains(&options.patience) {
-        return Err(format!("--patience {}: allowed is 0.1 to 1000000", options.patience));
+        return Err(format!(
+            "--patience {}: allowed is 0.1 to 1000000",
+            options.patience
+        ));
     }
     let settings = Settings {
         machine: machine.name.clone(),
@@ -267,7 +280,9 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
 fn clock_library(this: &Path) -> Result<OsString, String> {
     const NAME: &str = "lib/libfarpost_clock.so.1";
     let root = this.parent().and_then(Path::parent);
-    let library = root.map(|root| root.join(NAME)).filter(|library| library.exists());
+    let library = root
+        .map(|root| root.join(NAME))
+        .filter(|library| library.exists());
     let mut list = library
         .ok_or_else(|| format!("--virtual-clock: {NAME} of this installation is missing"))?
         .into_os_string();
@@ -298,7 +313,10 @@ fn finish(
             let _ = kill_process(pid, Signal::TERM);
         }
     }
-    let status = job.child.wait().map_err(|e| format!("waiting for the launcher: {e}"))?;
+    let status = job
+        .child
+        .wait()
+        .map_err(|e| format!("waiting for the launcher: {e}"))?;
     let took = job.begun.elapsed().as_secs_f64();
     show(options, coordinator.core())?;
     if !options.quiet && result.is_ok() {

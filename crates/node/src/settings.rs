@@ -279,7 +279,7 @@ mod tests {
             ("#\n#\nFARPOST_RANK=1", ["line 3", "environment only"]),
             ("FARPOST_CONFIG=other", ["line 1", "environment only"]),
             ("PATH=/bin", ["line 1", "PATH: no such setting"]),
-            ("FARPOST_FABRIC=x", ["line 1", "auto, tcp and ofi"]),
+            ("FARPOST_FABRIC=x", ["line 1", "auto, tcp, ofi and sim"]),
             ("FARPOST_YIELDS", ["line 1", "NAME=value"]),
         ] {
             let error = Settings::default().take_file(text, &mut ()).unwrap_err();

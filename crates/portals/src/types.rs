@@ -65,7 +65,7 @@ pub enum HandleKind {
 
 /// A handle: kind (2 bits), interface (3), generation (11) and index (16) of an object. A generation is never 0 and never
 /// all ones, so that no handle is 0 or one of the three constants.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Handle(pub u32);
 

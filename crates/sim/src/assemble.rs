@@ -1,8 +1,8 @@
 //! A machine put together from its file, with processes on its hosts.
 
 use crate::adapter::{
-    Adapter, Kernel, Lanai, Local, LocalParams, Rdma, RdmaParams, Rsm, RsmParams, SeaStar, SeaStarParams, StarTx,
-    StarTxParams,
+    Adapter, Kernel, Lanai, Local, LocalParams, Rdma, RdmaParams, Rsm, RsmParams, SeaStar, SeaStarParams,
+    StarTx, StarTxParams,
 };
 use crate::core::Core;
 use crate::costs::Costs;

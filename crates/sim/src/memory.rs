@@ -36,24 +36,24 @@ struct Place {
 
 /// A segment's bytes.
 #[derive(Clone, Debug)]
-pub struct Memory(Kind);
+pub struct Memory(Bytes);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Bytes {
     Here(Segment),
     There(Rc<Place>),
 }
 
 impl From<&Segment> for Memory {
     fn from(segment: &Segment) -> Self {
-        Self(Kind::Here(segment.clone()))
+        Self(Bytes::Here(segment.clone()))
     }
 }
 
 impl Memory {
     /// Of another process.
     pub fn there(process: &OwnProcess, address: usize, len: usize) -> Self {
-        Self(Kind::There(Rc::new(Place {
+        Self(Bytes::There(Rc::new(Place {
             pid: process.pid,
             address,
             len,
@@ -64,27 +64,27 @@ impl Memory {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Kind::Here(segment) => segment.len(),
-            Kind::There(place) => place.len,
+            Bytes::Here(segment) => segment.len(),
+            Bytes::There(place) => place.len,
         }
     }
 
     /// As an importer sees it: what it sees now, whatever the owner does later.
     pub fn as_imported(&self) -> Self {
         match &self.0 {
-            Kind::Here(segment) => Self(Kind::Here(segment.as_imported())),
-            Kind::There(_) => self.clone(),
+            Bytes::Here(segment) => Self(Bytes::Here(segment.as_imported())),
+            Bytes::There(_) => self.clone(),
         }
     }
 
     /// Whether it begins at this address of its process, which is not this one.
     pub fn is_at(&self, address: usize) -> bool {
-        matches!(&self.0, Kind::There(place) if place.address == address)
+        matches!(&self.0, Bytes::There(place) if place.address == address)
     }
 
     /// What comes from now on is dropped, where the process is not this one.
     pub fn withdraw(&self) {
-        if let Kind::There(place) = &self.0 {
+        if let Bytes::There(place) = &self.0 {
             place.withdrawn.set(true);
         }
     }
@@ -92,20 +92,20 @@ impl Memory {
     /// Bytes from the network. Where nobody has the memory any more they are dropped.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         match &self.0 {
-            Kind::Here(segment) => LocalMemory::write(segment, offset, bytes),
-            Kind::There(place) if place.holds(offset, bytes.len()) => {
+            Bytes::Here(segment) => LocalMemory::write(segment, offset, bytes),
+            Bytes::There(place) if place.holds(offset, bytes.len()) => {
                 // Whoever waits for a process that has ended is told by others.
                 let _ = write_process(place.pid, place.address + offset, bytes);
             }
-            Kind::There(_) => {}
+            Bytes::There(_) => {}
         }
     }
 
     /// Read it; zeroes where nobody has it any more.
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         match &self.0 {
-            Kind::Here(segment) => LocalMemory::read(segment, offset, to),
-            Kind::There(place) => {
+            Bytes::Here(segment) => LocalMemory::read(segment, offset, to),
+            Bytes::There(place) => {
                 if !place.holds(offset, to.len())
                     || read_process(place.pid, place.address + offset, to).is_err()
                 {

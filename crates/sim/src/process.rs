@@ -4,8 +4,10 @@ use crate::memory::{self, Memory, OwnProcess};
 use crate::net::HostId;
 use crate::schedule::Schedule;
 use crate::time::Ps;
+use farpost_fabric::{
+    Access, Counter, Descriptor, FabricError, Fault, FaultLog, LANES, Peer, Result, SegmentId,
+};
 pub use farpost_simlink::{Arrived, OpId};
-use farpost_fabric::{Access, Counter, Descriptor, FabricError, Fault, FaultLog, LANES, Peer, Result, SegmentId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -257,7 +259,8 @@ impl Processes {
 
     pub fn unpublish(&mut self, owner: Peer, id: SegmentId) -> Result<()> {
         let gone = self.published.remove(&(owner, id));
-        gone.map(|published| published.segment.withdraw()).ok_or(FabricError::not_published(owner, id))
+        gone.map(|published| published.segment.withdraw())
+            .ok_or(FabricError::not_published(owner, id))
     }
 
     pub fn published(&self, owner: Peer, id: SegmentId) -> Result<&Published> {

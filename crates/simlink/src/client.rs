@@ -6,8 +6,8 @@ use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
 use crate::wire::{
-    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, WireError, faults_of,
-    pack, permission_of, route_of, transfer_of, unpack, writes,
+    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, WireError,
+    faults_of, pack, permission_of, route_of, transfer_of, unpack, writes,
 };
 use farpost_fabric::{
     Access, Cost, Counter, Descriptor, Fault, FaultLog, Grant, Peer, Permission, Result, Route, SegmentId,
@@ -72,8 +72,13 @@ impl Client {
             rank,
             size,
         };
-        let answer = exchange(&socket, &Question { spent: 0, ask }, &mut bytes, &mut vec![0; LONGEST])
-            .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
+        let answer = exchange(
+            &socket,
+            &Question { spent: 0, ask },
+            &mut bytes,
+            &mut vec![0; LONGEST],
+        )
+        .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
             Reply::Welcome(welcome) => *welcome,
             Reply::Failed(error) => return Err(farpost_fabric::FabricError::from(error).to_string()),
@@ -162,10 +167,7 @@ impl Client {
             }
             // Without the machine there is no time any more in which anything could be reported to the program.
             Err(why) => {
-                eprintln!(
-                    "farpost: process {}: the simulation has ended: {why}",
-                    self.me.0
-                );
+                eprintln!("farpost: process {}: the simulation has ended: {why}", self.me.0);
                 std::process::exit(1)
             }
         }

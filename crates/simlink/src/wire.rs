@@ -35,7 +35,10 @@ pub struct Question<'a> {
 pub enum Bytes<'a> {
     With(&'a [u8]),
     /// In the process's memory.
-    At { address: u64, len: u64 },
+    At {
+        address: u64,
+        len: u64,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,10 +162,18 @@ pub enum Reply {
     Yes(bool),
     Number(u64),
     Packet(Option<(u32, Vec<u8>)>),
-    Imported { handle: u32, len: u64, writes: bool },
+    Imported {
+        handle: u32,
+        len: u64,
+        writes: bool,
+    },
     /// Whether the operation has ended, or how it failed.
     Ended(Option<core::result::Result<(), WireError>>),
-    Faults { first: Vec<(u32, WireError)>, more: u64, dead: Vec<u32> },
+    Faults {
+        first: Vec<(u32, WireError)>,
+        more: u64,
+        dead: Vec<u32>,
+    },
     Failed(WireError),
 }
 
@@ -228,9 +239,11 @@ impl From<Admitted> for Access {
     fn from(admitted: Admitted) -> Self {
         match admitted {
             Admitted::Everyone(writes) => Self::Everyone(permission(writes)),
-            Admitted::Only(list) => {
-                Self::Only(list.into_iter().map(|(peer, w)| (Peer(peer), permission(w))).collect())
-            }
+            Admitted::Only(list) => Self::Only(
+                list.into_iter()
+                    .map(|(peer, w)| (Peer(peer), permission(w)))
+                    .collect(),
+            ),
         }
     }
 }
@@ -300,7 +313,10 @@ impl From<WireError> for FabricError {
             W::Corrupt(peer, what, value) => Self::corrupt(Peer(peer), kept(what), value),
             W::PeerDead(peer, why) => Self::dead(Peer(peer), why),
             W::PutFailed(peer, why) => Self::put_failed(Peer(peer), why),
-            W::NoSuchPeer(peer, size) => Self::NoSuchPeer { peer: Peer(peer), size },
+            W::NoSuchPeer(peer, size) => Self::NoSuchPeer {
+                peer: Peer(peer),
+                size,
+            },
             W::Unsupported(peer, what, why) => Self::unsupported(Peer(peer), kept(what), why),
             W::Os(what, errno, source_text) => Self::Os {
                 what: kept(what),

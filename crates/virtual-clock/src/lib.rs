@@ -89,8 +89,12 @@ fn fail(error: c_int) -> c_int {
 }
 
 fn span(time: &timespec) -> Option<Ps> {
-    let (seconds, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
-    (nanos < 1_000_000_000).then(|| Ps::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)))
+    let (seconds, nanos) = (
+        u64::try_from(time.tv_sec).ok()?,
+        u64::try_from(time.tv_nsec).ok()?,
+    );
+    (nanos < 1_000_000_000)
+        .then(|| Ps::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos)))
 }
 
 /// See `nanosleep(2)`. Nothing interrupts it.
@@ -125,7 +129,11 @@ pub unsafe extern "C" fn clock_nanosleep(
         // SAFETY: the caller's promise is the same.
         let failed = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, left) } != 0;
         // SAFETY: this thread's own.
-        return if failed { unsafe { *libc::__errno_location() } } else { 0 };
+        return if failed {
+            unsafe { *libc::__errno_location() }
+        } else {
+            0
+        };
     };
     // SAFETY: the caller's.
     let Some(time) = (unsafe { time.as_ref() }) else {

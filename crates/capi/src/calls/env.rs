@@ -4,9 +4,9 @@
 
 use core::ffi::c_int;
 
-use farpost_simlink::shared_clock;
 use farpost_mpi::info::Info;
 use farpost_mpi::{Error, Result, error, fail};
+use farpost_simlink::shared_clock;
 
 use super::arg;
 use crate::abi;

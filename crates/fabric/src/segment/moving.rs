@@ -35,18 +35,17 @@ pub fn move_bytes(d: &Descriptor) -> Result<()> {
     Ok(())
 }
 
-/// Which way bytes go between this process and another.
-#[derive(Clone, Copy)]
-enum Way {
-    Read,
-    Write,
-}
-
 /// Copy between this process's bytes at `own` and those of process `pid` at `address`.
 ///
 /// # Safety
-/// `own` for `len` bytes is valid, and for [`Way::Read`] writable and otherwise unused.
-unsafe fn copy_with(pid: i32, own: *mut u8, address: usize, len: usize, way: Way) -> io::Result<()> {
+/// `own` for `len` bytes is valid, and for [`Direction::Get`] writable and otherwise unused.
+unsafe fn copy_with(
+    pid: i32,
+    own: *mut u8,
+    address: usize,
+    len: usize,
+    direction: Direction,
+) -> io::Result<()> {
     let mut done = 0;
     while done < len {
         let ours = libc::iovec {
@@ -60,9 +59,9 @@ unsafe fn copy_with(pid: i32, own: *mut u8, address: usize, len: usize, way: Way
         };
         // SAFETY: the caller vouches for our bytes; the kernel checks the other process's.
         let moved = unsafe {
-            match way {
-                Way::Read => libc::process_vm_readv(pid, &raw const ours, 1, &raw const theirs, 1, 0),
-                Way::Write => libc::process_vm_writev(pid, &raw const ours, 1, &raw const theirs, 1, 0),
+            match direction {
+                Direction::Get => libc::process_vm_readv(pid, &raw const ours, 1, &raw const theirs, 1, 0),
+                Direction::Put => libc::process_vm_writev(pid, &raw const ours, 1, &raw const theirs, 1, 0),
             }
         };
         match usize::try_from(moved) {
@@ -80,7 +79,7 @@ unsafe fn copy_with(pid: i32, own: *mut u8, address: usize, len: usize, way: Way
 /// The system's: it has no such memory, has ended, or may not be read.
 pub fn read_process(pid: i32, address: usize, to: &mut [u8]) -> io::Result<()> {
     // SAFETY: an exclusive reference.
-    unsafe { copy_with(pid, to.as_mut_ptr(), address, to.len(), Way::Read) }
+    unsafe { copy_with(pid, to.as_mut_ptr(), address, to.len(), Direction::Get) }
 }
 
 /// Write the memory of another process.
@@ -89,5 +88,5 @@ pub fn read_process(pid: i32, address: usize, to: &mut [u8]) -> io::Result<()> {
 /// As [`read_process`].
 pub fn write_process(pid: i32, address: usize, from: &[u8]) -> io::Result<()> {
     // SAFETY: bytes that are only read.
-    unsafe { copy_with(pid, from.as_ptr().cast_mut(), address, from.len(), Way::Write) }
+    unsafe { copy_with(pid, from.as_ptr().cast_mut(), address, from.len(), Direction::Put) }
 }

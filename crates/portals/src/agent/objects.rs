@@ -8,7 +8,7 @@ use crate::library::{DropReason, Library};
 use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments};
 use crate::types::{Event, Handle, Iovec, Limits, Md, SR_DROP_COUNT, option};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// Events of a queue of an accelerated client at most: a bound for what its commands may ask of the agent's memory.
@@ -54,7 +54,7 @@ pub(super) struct Objects {
     /// While the client is not open, it answers in its name.
     pub library: Library,
     /// Descriptors and the memory they describe, some that have gone among them.
-    exposed: HashMap<Handle, Vec<Piece>>,
+    exposed: BTreeMap<Handle, Vec<Piece>>,
     /// As many are looked through for those that have gone.
     many: usize,
     /// Pieces in them.
@@ -83,7 +83,7 @@ impl Objects {
     pub fn new(closed: Library, jobs: usize, most: u64) -> Self {
         Self {
             library: closed,
-            exposed: HashMap::new(),
+            exposed: BTreeMap::new(),
             many: FEW,
             shown: 0,
             queues: Vec::with_capacity(MAX_QUEUES),
@@ -190,9 +190,7 @@ impl Objects {
                 let (base, id, bits, Halves(unlink, position)) = words.read()?;
                 answer(pen, library.me_insert(base, id, bits, unlink, position))
             }
-            command::ME_UNLINK => {
-                answer(pen, library.me_unlink(words.read()?))
-            }
+            command::ME_UNLINK => answer(pen, library.me_unlink(words.read()?)),
             command::MD_ATTACH | command::MD_BIND => {
                 let (me, unlink, md) = words.read()?;
                 let pieces = words.pieces()?;
@@ -211,9 +209,7 @@ impl Objects {
                 }
                 answer(pen, made)
             }
-            command::MD_UNLINK => {
-                answer(pen, library.md_unlink(words.read()?))
-            }
+            command::MD_UNLINK => answer(pen, library.md_unlink(words.read()?)),
             command::MD_UPDATE => {
                 let (md, testq, seen, how, new): (Handle, Handle, u64, Update, Md) = words.read()?;
                 let replaces = how != Update::Read;
@@ -299,8 +295,7 @@ impl Objects {
     /// What it costs is paid by those that were made since the last time.
     fn forget_what_is_gone(&mut self) {
         let library = &self.library;
-        self.exposed
-            .retain(|md, _| library.interface_of(*md).is_ok());
+        self.exposed.retain(|md, _| library.interface_of(*md).is_ok());
         self.shown = self.exposed.values().map(Vec::len).sum();
         self.many = 2 * self.exposed.len() + FEW;
     }

@@ -11,8 +11,8 @@ use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
 use questions::{Done, Seat};
-pub use sockets::{Listener, without_randomisation};
 use sockets::Said;
+pub use sockets::{Listener, without_randomisation};
 use std::time::{Duration, Instant};
 
 /// How a run goes.

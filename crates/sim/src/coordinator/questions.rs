@@ -1,7 +1,7 @@
 //! What processes ask, and the answers.
 
-use super::{Coordinator, Watch};
 use super::sockets::{Said, Socket};
+use super::{Coordinator, Watch};
 use crate::adapter::Pair;
 use crate::calls::Reached;
 use crate::memory::{Memory, OwnProcess};
@@ -86,12 +86,21 @@ impl<W: Watch> Coordinator<W> {
                 format!("process {rank} is there already")
             }
             Ok(Question {
-                ask: Ask::Hello { version, size: theirs, .. },
+                ask:
+                    Ask::Hello {
+                        version,
+                        size: theirs,
+                        ..
+                    },
                 ..
             }) if version == VERSION => {
-                format!("the job has {theirs} processes, the simulated machine {size}; start it by farpost sim")
+                format!(
+                    "the job has {theirs} processes, the simulated machine {size}; start it by farpost sim"
+                )
             }
-            _ => format!("not the first words of version {VERSION}; program and farpost sim are of different versions"),
+            _ => format!(
+                "not the first words of version {VERSION}; program and farpost sim are of different versions"
+            ),
         };
         let mut bytes = Vec::new();
         let error = WireError::Unsupported(0, "joining the simulation".into(), refusal);
@@ -109,8 +118,7 @@ impl<W: Watch> Coordinator<W> {
 
     /// A question has come: the time that it says was spent is spent.
     pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Waiting, String> {
-        let question: Question<'_> =
-            unpack(bytes).map_err(|_| "what it said is no question".to_owned())?;
+        let question: Question<'_> = unpack(bytes).map_err(|_| "what it said is no question".to_owned())?;
         self.core.spend(Peer(rank), Ps(question.spent));
         Ok(Waiting::Asked(bytes.to_vec()))
     }
@@ -165,14 +173,19 @@ impl<W: Watch> Coordinator<W> {
         };
         let seat = &mut self.seats[rank as usize];
         pack(&answer, &mut seat.answer);
-        let told = seat.socket.as_ref().is_some_and(|socket| socket.tell(&seat.answer));
+        let told = seat
+            .socket
+            .as_ref()
+            .is_some_and(|socket| socket.tell(&seat.answer));
         (!told).then(|| Done::Gone("its process has ended".into()))
     }
 
     fn welcome(&mut self, rank: u32) -> Welcome {
         let me = Peer(rank);
         let procs = &self.core.kernel.procs;
-        let host_of: Vec<u32> = (0..procs.size()).map(|peer| procs.host_of(Peer(peer)).0).collect();
+        let host_of: Vec<u32> = (0..procs.size())
+            .map(|peer| procs.host_of(Peer(peer)).0)
+            .collect();
         let host = procs.host_of(me);
         let near = self.core.local().0.transfers();
         let far = self.core.adapter_of(host).0.transfers();
@@ -281,7 +294,12 @@ impl<W: Watch> Coordinator<W> {
                 self.core.kernel.procs.unpublish(me, SegmentId(id))?;
                 Reply::Done
             }
-            Ask::Import { peer, id, writes: w, len } => {
+            Ask::Import {
+                peer,
+                id,
+                writes: w,
+                len,
+            } => {
                 let peer = self.peer(peer)?;
                 let wanted = (permission_of(w), len as usize);
                 let (reached, grant) = self.core.import(to(peer), SegmentId(id), wanted)?;

@@ -122,7 +122,9 @@ impl Socket {
     /// What the process does, in a word for people.
     pub fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        let state = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.trim_start().chars().next());
         match state {
             Some('R') => "computes",
             Some('S' | 'D' | 'I') => "sleeps",

@@ -2,12 +2,12 @@
 
 use super::{ACKS, AdapterEvent, Event, LINES, Rsm};
 use crate::adapter::{Kernel, Load, Pair, Put, What};
+use crate::memory::Memory;
 use crate::net::{Hop, HostId};
 use crate::process::{ImportId, OpId};
 use crate::record::{Mark, MessageKind};
 use crate::time::Ps;
 use crate::topology::Port;
-use crate::memory::Memory;
 use farpost_fabric::{FabricError, Peer};
 use std::cell::Cell;
 use std::rc::Rc;
