@@ -260,7 +260,9 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     command
         .args(["run", "--bind-to", "none", "-n"])
         .arg(options.ranks.to_string());
-    if options.virtual_clock {
+    // Its benchmarks read the system's clocks.
+    let measures = options.program.first().is_some_and(|program| is(&this, program));
+    if options.virtual_clock || measures {
         let library = clock_library(&this)?;
         command.args(["-genv", "LD_PRELOAD"]).arg(library);
     }
@@ -274,6 +276,13 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
         command.env("FARPOST_DEVICE", device);
     }
     command.spawn().map_err(|e| failed("starting the launcher", e))
+}
+
+/// Whether `program` is this one.
+fn is(this: &Path, program: &OsString) -> bool {
+    let named = Path::new(program);
+    named.canonicalize().is_ok_and(|program| Some(program) == this.canonicalize().ok())
+        || program == "farpost"
 }
 
 /// The library that stands in for the system's clocks, from where this program lies; before whatever the user has loaded.
