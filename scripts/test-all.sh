@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall devices bench abi-cross mpi4py net loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv, Slurm, ...); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -25,7 +25,7 @@ export TREE
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$number}
 full=${FULL:-0}
 strict=${TEST_STRICT:-0}
-known="format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall devices bench abi-cross mpi4py net loom"
+known="format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
@@ -126,6 +126,7 @@ step wrappers script check-wrappers.sh
 step programs script test-programs.sh
 step interfaces script test-programs.sh interfaces
 step rollcall script test-rollcall.sh
+step sim script test-sim.sh
 step generated script test-generated.sh
 if [ "$full" = 0 ]; then step devices script test-devices.sh; else step devices script test-devices.sh all; fi
 step bench script test-bench.sh
