@@ -190,9 +190,7 @@ impl Objects {
                 let (base, id, bits, Halves(unlink, position)) = words.read()?;
                 answer(pen, library.me_insert(base, id, bits, unlink, position))
             }
-            command::ME_UNLINK => {
-                answer(pen, library.me_unlink(words.read()?))
-            }
+            command::ME_UNLINK => answer(pen, library.me_unlink(words.read()?)),
             command::MD_ATTACH | command::MD_BIND => {
                 let (me, unlink, md) = words.read()?;
                 let pieces = words.pieces()?;
@@ -211,9 +209,7 @@ impl Objects {
                 }
                 answer(pen, made)
             }
-            command::MD_UNLINK => {
-                answer(pen, library.md_unlink(words.read()?))
-            }
+            command::MD_UNLINK => answer(pen, library.md_unlink(words.read()?)),
             command::MD_UPDATE => {
                 let (md, testq, seen, how, new): (Handle, Handle, u64, Update, Md) = words.read()?;
                 let replaces = how != Update::Read;
@@ -299,8 +295,7 @@ impl Objects {
     /// What it costs is paid by those that were made since the last time.
     fn forget_what_is_gone(&mut self) {
         let library = &self.library;
-        self.exposed
-            .retain(|md, _| library.interface_of(*md).is_ok());
+        self.exposed.retain(|md, _| library.interface_of(*md).is_ok());
         self.shown = self.exposed.values().map(Vec::len).sum();
         self.many = 2 * self.exposed.len() + FEW;
     }

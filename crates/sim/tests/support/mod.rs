@@ -1,5 +1,7 @@
 //! Small machines.
 
+pub mod many;
+
 use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma, RdmaParams};
 use farpost_sim::core::Core;
 use farpost_sim::costs::Costs;
