@@ -23,5 +23,6 @@ pub mod queue;
 pub mod ranks;
 mod running;
 pub mod schedule;
+mod stack;
 pub mod time;
 pub mod topology;

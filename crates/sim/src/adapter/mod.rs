@@ -22,9 +22,8 @@ pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
-use crate::topology::Route;
 use farpost_fabric::segment::Segment;
-use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
+use farpost_fabric::{Descriptor, FabricError, Peer, Result, Route, TrySend};
 
 /// What happens inside adapters, by kind.
 #[derive(Debug)]

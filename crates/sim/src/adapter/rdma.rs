@@ -8,8 +8,8 @@ use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, P
 use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
-use crate::topology::{Port, Route};
-use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
+use crate::topology::Port;
+use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, Route, TrySend};
 use std::rc::Rc;
 
 /// What the adapter is.

@@ -2,8 +2,7 @@
 
 use super::SimFabric;
 use crate::adapter::{Outgoing, Pair};
-use crate::topology::Route;
-use farpost_fabric::{PacketQueue, Peer, Port, Priority, TrySend, lane};
+use farpost_fabric::{PacketQueue, Peer, Port, Priority, Route, TrySend, lane};
 
 impl PacketQueue for SimFabric {
     const ORDERED: bool = true;
@@ -11,6 +10,17 @@ impl PacketQueue for SimFabric {
     const PACKET_BYTES: usize = 664;
 
     fn try_send(&self, peer: Peer, port: Port, priority: Priority, payload: &[u8]) -> TrySend {
+        self.try_send_by(Route::default(), peer, port, priority, payload)
+    }
+
+    fn try_send_by(
+        &self,
+        route: Route,
+        peer: Peer,
+        port: Port,
+        priority: Priority,
+        payload: &[u8],
+    ) -> TrySend {
         assert!(
             payload.len() <= Self::PACKET_BYTES,
             "a packet holds {} bytes",
@@ -28,7 +38,7 @@ impl PacketQueue for SimFabric {
                     to: peer,
                 },
                 lane: lane(port, priority),
-                route: Route::Fixed(0),
+                route,
                 bytes: payload,
             },
         );

@@ -1,6 +1,5 @@
 //! Many ranks of MPI's worlds on large machines.
 
-use super::ns;
 use farpost_fabric::Fabric;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::carrier::{Device, DeviceConfig};
@@ -10,14 +9,13 @@ use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma, RdmaParams, SeaStar, SeaStarParams};
+use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma, SeaStar, SeaStarParams};
 use farpost_sim::core::Core;
 use farpost_sim::costs::Costs;
 use farpost_sim::fabric::SimFabric;
 use farpost_sim::machine::Machine;
 use farpost_sim::net::{HostId, Network};
 use farpost_sim::process::Processes;
-use farpost_sim::time::Rate;
 use farpost_sim::topology;
 
 /// What ranks run on.
@@ -54,7 +52,7 @@ impl On {
         let mut kernel = Kernel::new(net, topology, Processes::new(&hosts), seed);
         let boxed = |it: Vec<Box<dyn Adapter>>| it;
         let adapters = if self == Self::Torus {
-            let all = Rdma::of_hosts(&rdma(), &mut kernel, ranks);
+            let all = Rdma::of_hosts(&super::rdma(), &mut kernel, ranks);
             boxed(all.into_iter().map(|it| Box::new(it) as _).collect())
         } else {
             let params = SeaStarParams::of(&machine).ok_or("no SeaStars")?;
@@ -85,19 +83,6 @@ fn xt3_for(ranks: u32) -> Result<Machine, String> {
     let longer = machine.with("topology.torus.dimensions.0", length);
     let more = longer.and_then(|machine| machine.with("host.hosts", hosts));
     more.map_err(|error| error.to_string())
-}
-
-fn rdma() -> RdmaParams {
-    RdmaParams {
-        post: ns(50),
-        fetch: ns(300),
-        store: ns(200),
-        poll: ns(20),
-        bus: Rate(4e9),
-        mtu: 1024,
-        header: 32,
-        queue: 64,
-    }
 }
 
 /// What ranks do.

@@ -8,7 +8,7 @@ use farpost_sim::costs::Costs;
 use farpost_sim::net::{Hop, HostId, Network, ResourceId, ResourceSpec};
 use farpost_sim::process::Processes;
 use farpost_sim::time::{Ps, Rate};
-use farpost_sim::topology::{Port, Route, Topology};
+use farpost_sim::topology::{By, Port, Topology};
 
 pub fn ns(nanos: u64) -> Ps {
     Ps::from_nanos(nanos)
@@ -29,7 +29,7 @@ impl Topology for Star {
         &self,
         ends: (Port, Port),
         _lane: u8,
-        _: Route,
+        _: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {
@@ -51,6 +51,20 @@ pub fn costs() -> Costs {
     }
 }
 
+/// An adapter of today's.
+pub fn rdma() -> RdmaParams {
+    RdmaParams {
+        post: ns(50),
+        fetch: ns(300),
+        store: ns(200),
+        poll: ns(20),
+        bus: Rate(4e9),
+        mtu: 1024,
+        header: 32,
+        queue: 64,
+    }
+}
+
 /// `ranks` of them, so many on each host, with adapters of today's.
 pub fn cluster(ranks: u32, on_host: u32, seed: u64) -> Core {
     let hosts: Vec<HostId> = (0..ranks).map(|rank| HostId(rank / on_host)).collect();
@@ -62,17 +76,7 @@ pub fn cluster(ranks: u32, on_host: u32, seed: u64) -> Core {
         inward: (0..count).map(|host| link(format!("to host {host}"))).collect(),
     };
     let mut kernel = Kernel::new(net, Box::new(star), Processes::new(&hosts), seed);
-    let params = RdmaParams {
-        post: ns(50),
-        fetch: ns(300),
-        store: ns(200),
-        poll: ns(20),
-        bus: Rate(4e9),
-        mtu: 1024,
-        header: 32,
-        queue: 64,
-    };
-    let adapters = Rdma::of_hosts(&params, &mut kernel, count)
+    let adapters = Rdma::of_hosts(&rdma(), &mut kernel, count)
         .into_iter()
         .map(|adapter| Box::new(adapter) as Box<dyn Adapter>)
         .collect();
