@@ -126,7 +126,12 @@ impl Node {
         })
         .map_err(|e| format!("attaching to the job's memory: {e}"))?
         .with_end_report(ends::end_report(&job));
-        let fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
+        let simulated = far.as_ref().and_then(network::simulated);
+        let simulated = simulated.map(|machine| Rc::from(&machine.host_of[..]));
+        let mut fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
+        if let Some(hosts) = simulated {
+            fabric = fabric.by_network(hosts);
+        }
         let fabric = Rc::new(fabric);
         Ok(Node {
             fence: Fence::new(job.size()),
@@ -139,6 +144,13 @@ impl Node {
             left: Cell::new(false),
             of: std::process::id(),
         })
+    }
+
+    /// What the host of this process is called on a simulated machine, if it is on one.
+    pub fn simulated_host(&self) -> Option<String> {
+        let machine = network::simulated(self.fabric.network()?)?;
+        let host = machine.host_of.get(self.job.rank() as usize)?;
+        Some(format!("{}-{host}", machine.machine))
     }
 
     /// Memory that this process may use for messages that came before their receives.

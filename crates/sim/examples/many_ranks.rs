@@ -1,12 +1,15 @@
 //! Many ranks on a simulated machine, and what it takes: `cargo run --release -p farpost-sim --example many_ranks -- [MACHINE] [PATTERN] [RANKS]`.
 //!
-//! Machines: `star` and `torus` (of the XT3) with adapters of today's, `xt3`. Patterns: `allreduce`, `barrier`, `ring`.
+//! Machines: those that come with Farpost by name, the path of a file, and as large as they have to be, with adapters of today's, `torus` (that of the XT3) and `tree`.
+//! Patterns: `allreduce`, `barrier`, `ring`.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support/machines.rs"]
+mod machines;
+#[path = "../tests/support/many.rs"]
+mod many;
 
 use farpost_sim::ranks;
-use support::many::{On, Pattern};
+use many::{On, Pattern};
 
 /// The line of `/proc/self/status` that begins so, in MB. 0: there is none.
 fn status(key: &str) -> u64 {
@@ -17,29 +20,26 @@ fn status(key: &str) -> u64 {
 }
 
 fn run() -> Result<(), String> {
-    let (mut on, mut pattern, mut size) = (On::Star, Pattern::Allreduce, 1000);
+    let (mut on, mut pattern, mut size) = (On("torus".into()), Pattern::Allreduce, 1000);
     for word in std::env::args().skip(1) {
         if let Ok(ranks) = word.parse() {
             size = ranks;
-        } else if let Ok(machine) = On::parse(&word) {
-            on = machine;
+        } else if let Ok(named) = Pattern::parse(&word) {
+            pattern = named;
         } else {
-            pattern = Pattern::parse(&word).map_err(|_| {
-                format!(
-                    "{word}: allowed are a number of ranks, star, torus or xt3, and allreduce, barrier or ring"
-                )
-            })?;
+            on = On(word);
         }
     }
     let start = std::time::Instant::now();
-    let device = on.device();
+    let (core, device) = on.core(size, 1)?;
     let (results, core) =
-        ranks::run(on.core(size, 1)?, |end| pattern.run(end, device)).map_err(|error| error.to_string())?;
+        ranks::run(core, |end| pattern.run(end, device)).map_err(|error| error.to_string())?;
     for (rank, got) in (0..).zip(results) {
         assert_eq!(got, pattern.expected(rank, size), "rank {rank}");
     }
     println!(
-        "{pattern:?} of {size} ranks on {on:?}: {:.1} s, {} MB, virtual {}, {} events",
+        "{pattern:?} of {size} ranks on {}: {:.1} s, {} MB, virtual {}, {} events",
+        on.0,
         start.elapsed().as_secs_f64(),
         status("VmHWM:"),
         core.kernel.now,

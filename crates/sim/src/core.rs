@@ -103,6 +103,29 @@ impl Core {
         }
     }
 
+    /// Let happen what is before the next rank's turn, and begin that. None: all have ended.
+    pub fn next_rank(&mut self) -> Option<u32> {
+        loop {
+            let (time, _) = self.kernel.procs.schedule.next_turn()?;
+            match self.next_event() {
+                Some(event) if event <= time => {
+                    self.step();
+                }
+                _ => break,
+            }
+        }
+        let rank = self.kernel.procs.schedule.start()?;
+        self.kernel.now = self.kernel.procs.schedule.clock(rank);
+        Some(rank)
+    }
+
+    /// Nothing happens before this time but what the running rank does.
+    pub fn horizon(&mut self) -> Ps {
+        let other = self.kernel.procs.schedule.next_turn();
+        let event = self.next_event().unwrap_or(Ps::NEVER);
+        other.map_or(event, |(time, _)| time.min(event))
+    }
+
     /// `peer` ends before its time.
     pub fn kill(&mut self, peer: Peer, why: &str) {
         self.kernel.procs.of_mut(peer).dead = Some(why.into());

@@ -9,14 +9,19 @@
 //! | [`schedule`] | whose turn it is: a clock for each rank |
 //! | [`process`], [`costs`] | what the machine has for each process, and what work costs it |
 //! | [`adapter`] | what carries out the fabric's operations: a file for each adapter |
-//! | [`core`] | a machine that runs |
-//! | [`fabric`], [`ranks`] | one process's end of it, and processes as coroutines |
+//! | [`memory`] | segments, of this process or of another |
+//! | [`core`] | a machine that runs, and what processes ask of it |
+//! | [`coordinator`] | the run of processes of their own |
+//! | [`fabric`], [`ranks`] | the end of a process that is a coroutine of this one, and the run of them all |
 
 pub mod adapter;
+mod assemble;
+mod calls;
+pub mod coordinator;
 pub mod core;
-pub mod costs;
 pub mod fabric;
 pub mod machine;
+pub mod memory;
 pub mod net;
 pub mod process;
 pub mod queue;
@@ -24,5 +29,7 @@ pub mod ranks;
 mod running;
 pub mod schedule;
 mod stack;
-pub mod time;
 pub mod topology;
+
+pub use assemble::{assemble, device, placement};
+pub use farpost_simlink::{costs, time};

@@ -1,15 +1,40 @@
 //! Ranks as coroutines of one thread: each is a program with a stack of its own, and calls that wait let others run.
 
 use crate::core::Core;
-use crate::fabric::SimFabric;
+use crate::fabric::{SimFabric, Within};
 use crate::running::{Running, Yield};
 use crate::stack::{RankStack, stacks};
 use crate::time::Ps;
 use corosensei::{Coroutine, CoroutineResult};
 use farpost_fabric::Peer;
-use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
+
+/// Turns in a row in which nothing happened.
+#[derive(Default)]
+pub(crate) struct Idle {
+    turns: u64,
+    made: u64,
+}
+
+impl Idle {
+    /// A turn has ended; `ended`: with the end of its rank. True: so many others have without an event that ranks wait for each other.
+    pub fn count(&mut self, core: &Core, ended: bool) -> bool {
+        let events = core.kernel.queue.made();
+        let moved = ended || events != self.made;
+        self.turns = if moved { 0 } else { self.turns + 1 };
+        self.made = events;
+        self.turns > HANGS + 100 * u64::from(core.kernel.procs.size())
+    }
+
+    /// The error of it.
+    pub fn hang(core: &Core) -> RunError {
+        RunError::Hang {
+            time: core.kernel.now,
+            left: core.kernel.procs.schedule.left().collect(),
+        }
+    }
+}
 
 /// So many turns without an event and without a rank that ends: ranks wait for each other.
 const HANGS: u64 = 100_000;
@@ -45,7 +70,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {
             running.set_yielder(rank, Some(NonNull::from(yielder)));
-            let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
+            let result = body(SimFabric::new(Within::new(Rc::clone(&running), Peer(rank))));
             running.set_yielder(rank, None);
             result
         });
@@ -57,26 +82,21 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         })));
     }
     let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
-    let (mut turns, mut made) = (0, 0);
-    while let Some(rank) = next_rank(&running.core) {
+    let mut idle = Idle::default();
+    let next = || running.core.borrow_mut().next_rank();
+    while let Some(rank) = next() {
         let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
-        if let CoroutineResult::Return(result) = coroutine.resume(()) {
+        let returned = coroutine.resume(());
+        let ended = matches!(returned, CoroutineResult::Return(_));
+        if let CoroutineResult::Return(result) = returned {
             results[rank as usize] = Some(result);
             // Its stack is free.
             coroutines[rank as usize] = None;
             running.core.borrow_mut().kernel.procs.schedule.end();
-            turns = 0;
         }
-        let events = running.core.borrow().kernel.queue.made();
-        turns = if events == made { turns + 1 } else { 0 };
-        made = events;
-        if turns > HANGS + 100 * u64::from(size) {
-            let core = running.core.borrow();
-            let left: Vec<u32> = core.kernel.procs.schedule.left().collect();
-            return Err(RunError::Hang {
-                time: core.kernel.now,
-                left,
-            });
+        let core = running.core.borrow();
+        if idle.count(&core, ended) {
+            return Err(Idle::hang(&core));
         }
     }
     drop(coroutines);
@@ -89,21 +109,4 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
             .collect(),
         core,
     ))
-}
-
-/// Let happen what is before the next rank's turn, and begin that. None: all have ended.
-fn next_rank(core: &RefCell<Core>) -> Option<u32> {
-    let mut core = core.borrow_mut();
-    loop {
-        let (time, _) = core.kernel.procs.schedule.next_turn()?;
-        match core.next_event() {
-            Some(event) if event <= time => {
-                core.step();
-            }
-            _ => break,
-        }
-    }
-    let rank = core.kernel.procs.schedule.start()?;
-    core.kernel.now = core.kernel.procs.schedule.clock(rank);
-    Some(rank)
 }

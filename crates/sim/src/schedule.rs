@@ -17,6 +17,8 @@ enum Turn {
         period: Ps,
         deadline: Ps,
     },
+    /// Does something else, for an unknown time.
+    Away,
     Ended,
 }
 
@@ -127,6 +129,21 @@ impl Schedule {
         }
     }
 
+    /// The running rank does something else, for an unknown time: others run on.
+    pub fn away(&mut self) {
+        if let Some(rank) = self.running.take() {
+            self.ranks[rank as usize].turn = Turn::Away;
+        }
+    }
+
+    /// It is back, and has a turn at `now`, or at its own time if that is later.
+    pub fn back(&mut self, rank: u32, now: Ps) {
+        let it = &mut self.ranks[rank as usize];
+        it.turn = Turn::Ready;
+        it.clock = it.clock.max(now);
+        self.push(self.clock(rank), rank);
+    }
+
     /// Something happens to `rank` at `now`.
     pub fn touch(&mut self, rank: u32, now: Ps) {
         let it = &mut self.ranks[rank as usize];
@@ -167,7 +184,7 @@ impl Schedule {
                 let wakes = deadline.max(it.taken);
                 self.push(wakes, rank);
             }
-            Turn::Ended => {}
+            Turn::Away | Turn::Ended => {}
         }
     }
 

@@ -1,45 +1,34 @@
 //! The route of a packet reaches the network: a random one spreads over a fat tree's ways up, a fixed one keeps to its own.
 
-mod support;
+#[path = "support/machines.rs"]
+mod machines;
 
 use farpost_fabric::{Fabric, PacketQueue, Peer, Port, Priority, Route, TrySend};
-use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma};
-use farpost_sim::core::Core;
-use farpost_sim::machine::Machine;
-use farpost_sim::net::{HostId, Network};
-use farpost_sim::process::Processes;
-use farpost_sim::ranks;
-use farpost_sim::topology;
+use farpost_sim::fabric::SimFabric;
+use farpost_sim::time::Ps;
+use farpost_sim::{assemble, placement, ranks};
+use machines::with_rdma;
 
 /// Packets that each of the links up from the first router has carried, when 64 are sent by `route` to the farthest host; the numbers in the order of arrival.
 fn carried(route: Route) -> (Vec<u64>, Vec<u8>) {
-    let machine = Machine::open("startx").expect("a machine of Farpost's");
+    let machine = with_rdma("startx").expect("parts that fit");
     let size = machine.topology.ports();
-    let hosts: Vec<HostId> = (0..size).map(HostId).collect();
-    let mut net = Network::new(size, &[None, None], 1);
-    let topology = topology::build(&machine.topology, size, &mut net).expect("so many ports");
-    let mut kernel = Kernel::new(net, topology, Processes::new(&hosts), 1);
-    let adapters = Rdma::of_hosts(&support::rdma(), &mut kernel, size)
-        .into_iter()
-        .map(|adapter| Box::new(adapter) as Box<dyn Adapter>)
-        .collect();
-    let local = Local::new(LocalParams::default(), support::costs(), size);
-    let core = Core::new(kernel, adapters, local, support::costs());
+    let core = assemble(&machine, size, &placement(size, 1), 1).expect("so many ports");
     let last = Peer(size - 1);
-    let body = |end: farpost_sim::fabric::SimFabric| {
+    let body = |end: SimFabric| {
         let mut got = Vec::new();
         if end.me() == Peer(0) {
             for number in 0..64u8 {
                 let payload = vec![number; 8 + usize::from(number) % 3 * 80];
                 while end.try_send_by(route, last, Port::Jam, Priority::Low, &payload) == TrySend::Full {
-                    end.compute(support::ns(100));
+                    end.compute(Ps::from_nanos(100));
                 }
             }
         } else if end.me() == last {
             while got.len() < 64 {
                 let found = end.poll_priority(Port::Jam, Priority::Low, |_, bytes| got.push(bytes[0]));
                 if !found {
-                    end.compute(support::ns(100));
+                    end.compute(Ps::from_nanos(100));
                 }
             }
         }

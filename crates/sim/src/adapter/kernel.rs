@@ -1,12 +1,12 @@
 //! What all adapters of a machine share: time, network, processes.
 
 use super::{AdapterEvent, Event};
+use crate::memory::Memory;
 use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
 use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
 use crate::time::Ps;
 use crate::topology::{By, Port, Topology};
-use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Fault, Peer, Route};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub enum What {
     /// Bytes for a segment.
     Write {
         import: ImportId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         bytes: Vec<u8>,
     },
@@ -35,7 +35,7 @@ pub enum What {
     /// Bytes of a segment are wanted.
     Read {
         op: OpId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         len: usize,
     },
@@ -185,7 +185,7 @@ impl Kernel {
                 bytes,
                 ..
             } => {
-                farpost_fabric::LocalMemory::write(&segment, offset, &bytes);
+                segment.write(offset, &bytes);
                 self.procs.touch(to, self.now);
             }
             What::Packet { lane, bytes } => {
@@ -194,7 +194,7 @@ impl Kernel {
             }
             What::Ring => self.procs.ring(to, self.now),
             What::Moved { op, descriptor } => {
-                let result = farpost_fabric::segment::move_bytes(&descriptor).map(|()| Vec::new());
+                let result = self.procs.move_bytes(op, &descriptor);
                 self.procs.finish(op, self.now, result);
             }
             What::Answer { op, bytes } => self.procs.finish(op, self.now, Ok(bytes)),

@@ -106,7 +106,7 @@ impl Adapter for Local {
         let host = kernel.procs.host_of(get.pair.from);
         let done = self.copy(kernel, host, get.len);
         let mut bytes = vec![0; get.len];
-        farpost_fabric::LocalMemory::read(get.segment, get.offset, &mut bytes);
+        get.segment.read(get.offset, &mut bytes);
         let op = kernel.procs.begin(get.pair.from);
         let now = kernel.now;
         kernel.procs.finish(op, now, Ok(bytes));

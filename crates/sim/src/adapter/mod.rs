@@ -19,10 +19,10 @@ pub use rsm::{Cesr, Rsm, RsmParams};
 pub use seastar::{SeaStar, SeaStarParams};
 pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
 
+use crate::memory::Memory;
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
-use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Peer, Result, Route, TrySend};
 
 /// What happens inside adapters, by kind.
@@ -61,7 +61,7 @@ pub struct Pair {
 pub struct Put<'a> {
     pub pair: Pair,
     pub import: ImportId,
-    pub segment: &'a Segment,
+    pub segment: &'a Memory,
     pub offset: usize,
     pub bytes: &'a [u8],
     /// All of it arrives at once: a word, a line.
@@ -71,7 +71,7 @@ pub struct Put<'a> {
 /// A part of another process's segment.
 pub struct Get<'a> {
     pub pair: Pair,
-    pub segment: &'a Segment,
+    pub segment: &'a Memory,
     pub offset: usize,
     pub len: usize,
 }

@@ -252,7 +252,7 @@ impl Adapter for Rdma {
                 len,
             } => {
                 let mut bytes = vec![0; len];
-                farpost_fabric::LocalMemory::read(&segment, offset, &mut bytes);
+                segment.read(offset, &mut bytes);
                 let (from, to) = (message.to, message.from);
                 let what = What::Answer { op, bytes };
                 let _ = self.send(

@@ -385,11 +385,11 @@ fn broken_links_of_a_fat_tree_are_passed_by_while_there_are_others() {
 /// Packets of all sizes on one fixed route through a busy network arrive as they were sent; on random ones they overtake.
 #[test]
 fn fixed_routes_keep_order_and_random_ones_do_not() {
-    let order = |random: bool| {
+    let order = |spread: bool| {
         let mut it = Trial::new(&fat_tree("4", "3", TIGHT), 8, Some(1));
         let mut chance = fastrand::Rng::with_seed(3);
         for load in 0..100 {
-            let route = if random { random(chance.u32(..)) } else { fixed(2) };
+            let route = if spread { random(chance.u32(..)) } else { fixed(2) };
             it.send(load, (0, 7, 0), 0, route, chance.u32(8..200));
             let (from, to) = (1 + load % 3, 4 + load % 3);
             it.send(1000, (from, to, 0), 0, random(chance.u32(..)), 150);

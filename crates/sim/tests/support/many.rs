@@ -1,5 +1,6 @@
 //! Many ranks of MPI's worlds on large machines.
 
+use crate::machines::with_rdma;
 use farpost_fabric::Fabric;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::carrier::{Device, DeviceConfig};
@@ -9,80 +10,59 @@ use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma, SeaStar, SeaStarParams};
 use farpost_sim::core::Core;
-use farpost_sim::costs::Costs;
 use farpost_sim::fabric::SimFabric;
-use farpost_sim::machine::Machine;
-use farpost_sim::net::{HostId, Network};
-use farpost_sim::process::Processes;
-use farpost_sim::topology;
+use farpost_sim::machine::{Machine, MachineError};
+use farpost_sim::{assemble, placement};
 
-/// What ranks run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
-    /// Today's adapters around a switch.
-    Star,
-    /// Today's adapters on the torus of the XT3, made as large as it has to be.
-    Torus,
-    /// The XT3: its torus and its SeaStars.
-    Xt3,
-}
+/// A machine that comes with Farpost by its name, or one of today's adapters as large as it has to be: `torus`, that of the XT3, or `tree`.
+pub struct On(pub String);
 
 impl On {
-    /// Its name on the command line.
-    pub fn parse(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "star" => Self::Star,
-            "torus" => Self::Torus,
-            "xt3" => Self::Xt3,
-            _ => return Err(format!("machine {name}: allowed are star, torus, xt3")),
-        })
-    }
-
-    /// Such a machine for so many ranks, one on each host.
-    pub fn core(self, ranks: u32, seed: u64) -> Result<Core, String> {
-        if self == Self::Star {
-            return Ok(super::cluster(ranks, 1, seed));
-        }
-        let machine = xt3_for(ranks)?;
-        let hosts: Vec<HostId> = (0..ranks).map(HostId).collect();
-        let mut net = Network::new(ranks, &[None, None], seed);
-        let topology = topology::build(&machine.topology, ranks, &mut net)?;
-        let mut kernel = Kernel::new(net, topology, Processes::new(&hosts), seed);
-        let boxed = |it: Vec<Box<dyn Adapter>>| it;
-        let adapters = if self == Self::Torus {
-            let all = Rdma::of_hosts(&super::rdma(), &mut kernel, ranks);
-            boxed(all.into_iter().map(|it| Box::new(it) as _).collect())
-        } else {
-            let params = SeaStarParams::of(&machine).ok_or("no SeaStars")?;
-            let all = SeaStar::of_hosts(&params, &mut kernel, ranks);
-            boxed(all.into_iter().map(|it| Box::new(it) as _).collect())
+    /// Such a machine with so many ranks, one on each host; and which of MPI's devices goes with it.
+    pub fn core(&self, ranks: u32, seed: u64) -> Result<(Core, Device), String> {
+        let said = |error: MachineError| error.to_string();
+        let machine = match self.0.as_str() {
+            "torus" => longer(with_rdma("xt3").map_err(said)?, ranks),
+            "tree" => taller(Machine::open("cluster-100g").map_err(said)?, ranks),
+            name => Machine::open(name),
         };
-        let local = Local::new(LocalParams::default(), Costs::default(), ranks);
-        Ok(Core::new(kernel, adapters, local, super::costs()))
-    }
-
-    /// What MPI's messages go by there. SeaStars have no remote memory.
-    pub fn device(self) -> Device {
-        match self {
-            Self::Star | Self::Torus => Device::Postbox,
-            Self::Xt3 => Device::Portals,
-        }
+        let machine = machine.map_err(said)?;
+        let hosts = machine.hosts_for(ranks, Some(1)).map_err(said)?;
+        let core = assemble(&machine, hosts, &placement(ranks, 1), seed).map_err(said)?;
+        let device = match farpost_sim::device(&machine) {
+            "fm" => Device::Fm,
+            "jam" => Device::Jam,
+            "portals" => Device::Portals,
+            _ => Device::Postbox,
+        };
+        Ok((core, device))
     }
 }
 
-/// The XT3 with its torus longer in x where there are more ranks than nodes.
-fn xt3_for(ranks: u32) -> Result<Machine, String> {
-    let machine = Machine::open("xt3").map_err(|error| error.to_string())?;
+/// The machine with its torus longer in x where there are more ranks than nodes.
+fn longer(machine: Machine, ranks: u32) -> Result<Machine, MachineError> {
     if ranks <= machine.host.hosts.0 {
         return Ok(machine);
     }
-    let length = i64::from(ranks.div_ceil(16 * 24));
-    let hosts = i64::from(ranks.div_ceil(16 * 24) * 16 * 24);
-    let longer = machine.with("topology.torus.dimensions.0", length);
-    let more = longer.and_then(|machine| machine.with("host.hosts", hosts));
-    more.map_err(|error| error.to_string())
+    let length = ranks.div_ceil(16 * 24);
+    let longer = machine.with("topology.torus.dimensions.0", i64::from(length))?;
+    longer.with("host.hosts", i64::from(length * 16 * 24))
+}
+
+/// The machine with a third level of routers where there are more ranks than hosts.
+fn taller(machine: Machine, ranks: u32) -> Result<Machine, MachineError> {
+    if ranks <= machine.host.hosts.0 {
+        return Ok(machine);
+    }
+    let radix = (4..)
+        .step_by(2)
+        .find(|radix| (radix / 2_i64).pow(3) >= i64::from(ranks));
+    let radix = radix.unwrap_or_default();
+    let taller = machine.with("topology.fat_tree.levels", 3)?;
+    taller
+        .with("topology.fat_tree.radix", radix)?
+        .with("host.hosts", (radix / 2).pow(3))
 }
 
 /// What ranks do.

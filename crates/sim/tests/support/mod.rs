@@ -1,7 +1,5 @@
 //! Small machines.
 
-pub mod many;
-
 use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rdma, RdmaParams};
 use farpost_sim::core::Core;
 use farpost_sim::costs::Costs;
@@ -51,20 +49,6 @@ pub fn costs() -> Costs {
     }
 }
 
-/// An adapter of today's.
-pub fn rdma() -> RdmaParams {
-    RdmaParams {
-        post: ns(50),
-        fetch: ns(300),
-        store: ns(200),
-        poll: ns(20),
-        bus: Rate(4e9),
-        mtu: 1024,
-        header: 32,
-        queue: 64,
-    }
-}
-
 /// `ranks` of them, so many on each host, with adapters of today's.
 pub fn cluster(ranks: u32, on_host: u32, seed: u64) -> Core {
     let hosts: Vec<HostId> = (0..ranks).map(|rank| HostId(rank / on_host)).collect();
@@ -76,7 +60,17 @@ pub fn cluster(ranks: u32, on_host: u32, seed: u64) -> Core {
         inward: (0..count).map(|host| link(format!("to host {host}"))).collect(),
     };
     let mut kernel = Kernel::new(net, Box::new(star), Processes::new(&hosts), seed);
-    let adapters = Rdma::of_hosts(&rdma(), &mut kernel, count)
+    let params = RdmaParams {
+        post: ns(50),
+        fetch: ns(300),
+        store: ns(200),
+        poll: ns(20),
+        bus: Rate(4e9),
+        mtu: 1024,
+        header: 32,
+        queue: 64,
+    };
+    let adapters = Rdma::of_hosts(&params, &mut kernel, count)
         .into_iter()
         .map(|adapter| Box::new(adapter) as Box<dyn Adapter>)
         .collect();

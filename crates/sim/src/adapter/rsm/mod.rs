@@ -33,7 +33,7 @@ use crate::machine;
 use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
-use farpost_fabric::{FabricError, Fault, LocalMemory, Peer, Result, Route, TrySend};
+use farpost_fabric::{FabricError, Fault, Peer, Result, Route, TrySend};
 use registers::Registers;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -250,7 +250,7 @@ impl Rsm {
             } => {
                 let error = kernel.procs.check_alive(to).err();
                 if error.is_none() {
-                    LocalMemory::write(&segment, offset, &bytes);
+                    segment.write(offset, &bytes);
                     put.left.set(put.left.get() - 1);
                     if put.left.get() == 0 {
                         let now = kernel.now;
@@ -278,7 +278,7 @@ impl Rsm {
                 len,
             } => {
                 let mut bytes = vec![0; len];
-                LocalMemory::read(&segment, offset, &mut bytes);
+                segment.read(offset, &mut bytes);
                 let lines = self.params.lines(offset, len);
                 self.answer(kernel, (to, from), train.rail, lines, Line::Loaded { get, bytes });
             }

@@ -2,11 +2,11 @@
 
 use super::{ACKS, AdapterEvent, Event, LINES, Rsm};
 use crate::adapter::{Kernel, Load, Pair, Put, What};
+use crate::memory::Memory;
 use crate::net::{Hop, HostId};
 use crate::process::{ImportId, OpId};
 use crate::time::Ps;
 use crate::topology::Port;
-use farpost_fabric::segment::Segment;
 use farpost_fabric::{FabricError, Peer};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub struct Storing {
 pub enum Line {
     Write {
         put: Rc<Storing>,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         bytes: Vec<u8>,
     },
@@ -46,7 +46,7 @@ pub enum Line {
     /// Block loads, and what they got.
     Load {
         get: OpId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         len: usize,
     },
@@ -84,14 +84,14 @@ impl Train {
 /// A get under way.
 pub(super) struct Loading {
     pair: Pair,
-    segment: Segment,
+    segment: Memory,
     offset: usize,
     len: usize,
     got: Vec<u8>,
 }
 
 impl Loading {
-    pub fn new(pair: Pair, segment: &Segment, offset: usize, len: usize) -> Self {
+    pub fn new(pair: Pair, segment: &Memory, offset: usize, len: usize) -> Self {
         Self {
             pair,
             segment: segment.clone(),

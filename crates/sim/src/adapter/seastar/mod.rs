@@ -390,7 +390,7 @@ impl SeaStar {
             Seen::Message(message) => kernel.deliver(*message),
             Seen::Header(source) => self.give_receive_command(kernel, source),
             Seen::Moved(op, descriptor) => {
-                let result = farpost_fabric::segment::move_bytes(&descriptor).map(|()| Vec::new());
+                let result = kernel.procs.move_bytes(op, &descriptor);
                 let now = kernel.now;
                 kernel.procs.finish(op, now, result);
             }
