@@ -7,17 +7,13 @@ use clap::Args;
 use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation};
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
-use farpost_sim::record::ENTRIES;
 use farpost_sim::time::Ps;
-use farpost_sim::trace;
 use farpost_simlink::wire::{Compute, SOCKET};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -41,24 +37,9 @@ pub struct Options {
     /// What computing between calls takes: 0, measured:K (processor time times K)
     #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K")]
     compute: Compute,
-    /// The program's clocks and sleeps (clock_gettime, gettimeofday, nanosleep and their like) are virtual too
-    #[arg(long)]
-    virtual_clock: bool,
     /// Seconds of real time after which a rank that computes or sleeps without calling Farpost is left alone
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     patience: f64,
-    /// Write a trace that ui.perfetto.dev and chrome://tracing show
-    #[arg(long, value_name = "FILE.json")]
-    trace: Option<PathBuf>,
-    /// Say in words what the run's time went into: its critical path
-    #[arg(long)]
-    explain: bool,
-    /// Print how busy each link and each part of the adapters was
-    #[arg(long)]
-    utilisation: bool,
-    /// Print the adapters' counters and status registers
-    #[arg(long)]
-    registers: bool,
     /// No progress bar, no report
     #[arg(short, long)]
     quiet: bool,
@@ -80,43 +61,6 @@ fn compute(text: &str) -> Result<Compute, String> {
         _ => Err("allowed are 0 and measured:K".into()),
     }
 }
-
-impl Options {
-    /// Whether the run is written down.
-    fn records(&self) -> bool {
-        self.trace.is_some() || self.explain
-    }
-}
-
-/// What the options ask for after the run.
-fn show(options: &Options, core: &Core) -> Result<(), String> {
-    let failed = |what: &Path, error: std::io::Error| format!("writing {}: {error}", what.display());
-    let file = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
-        let file = File::create(path).map_err(|e| failed(path, e))?;
-        let mut file = BufWriter::new(file);
-        write(&mut file).and_then(|()| file.flush()).map_err(|e| failed(path, e))
-    };
-    if let Some(path) = &options.trace {
-        file(path, &|out| trace::perfetto(core, out))?;
-    }
-    let mut text = Vec::new();
-    let parts: [(bool, Part); 3] = [
-        (options.explain, |core, out| trace::explain(core, out)),
-        (options.utilisation, |core, out| trace::utilisation(core, out)),
-        (options.registers, |core, out| trace::registers(core, out)),
-    ];
-    for (wanted, part) in parts {
-        if wanted {
-            part(core, &mut text).map_err(|e| e.to_string())?;
-        }
-    }
-    // Behind what the program printed.
-    output::out(&String::from_utf8_lossy(&text));
-    Ok(())
-}
-
-/// Something that is printed after the run.
-type Part = fn(&Core, &mut Vec<u8>) -> std::io::Result<()>;
 
 /// A look at the clock takes this.
 const TICK: Ps = Ps(25_000);
@@ -202,11 +146,7 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         .map_err(|e| e.to_string())?;
     let per_host = options.per_host.unwrap_or(machine.host.processors.0);
     let placement = farpost_sim::placement(options.ranks, per_host);
-    let mut core =
-        farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
-    if options.records() {
-        core.record(ENTRIES);
-    }
+    let core = farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
     if !(0.1..=1e6).contains(&options.patience) {
         return Err(format!("--patience {}: allowed is 0.1 to 1000000", options.patience));
     }
@@ -215,7 +155,7 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         tick: TICK,
         compute: options.compute,
         patience: Duration::from_secs_f64(options.patience),
-        calls: options.records(),
+        calls: false,
     };
     let listener = Listener::new()?;
     let child = launch(options, &machine, &listener)?;
@@ -223,15 +163,17 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template");
         ProgressBar::new_spinner().with_style(style)
     });
-    let job = Job {
+    let mut job = Job {
         child,
         bar,
         begun: Instant::now(),
         shown: Instant::now(),
     };
-    let mut coordinator = Coordinator::new(core, settings, job);
-    let result = coordinator.run(&listener);
-    finish(options, &mut coordinator, &result)
+    let (core, result) = Coordinator::new(core, settings, &mut job).run(&listener);
+    if let Some(bar) = &job.bar {
+        bar.finish_and_clear();
+    }
+    finish(options, job, &core, result)
 }
 
 /// The launcher as a child of this process, on one processor: one process runs at a time.
@@ -243,15 +185,10 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     // Where it is refused, ranks only change processors more often.
     let _ = sched_setaffinity(None, &one);
     let this = std::env::current_exe().map_err(|e| failed("finding this program", e))?;
-    let mut command = Command::new(&this);
+    let mut command = Command::new(this);
     command
         .args(["run", "--bind-to", "none", "-n"])
-        .arg(options.ranks.to_string());
-    if options.virtual_clock {
-        let library = clock_library(&this)?;
-        command.args(["-genv", "LD_PRELOAD"]).arg(library);
-    }
-    command
+        .arg(options.ranks.to_string())
         .args(&options.program)
         .env("FARPOST_FABRIC", "sim")
         .env("FARPOST_PROGRESS_THREAD", "0")
@@ -263,31 +200,14 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     command.spawn().map_err(|e| failed("starting the launcher", e))
 }
 
-/// The library that stands in for the system's clocks, from where this program lies; before whatever the user has loaded.
-fn clock_library(this: &Path) -> Result<OsString, String> {
-    const NAME: &str = "lib/libfarpost_clock.so.1";
-    let root = this.parent().and_then(Path::parent);
-    let library = root.map(|root| root.join(NAME)).filter(|library| library.exists());
-    let mut list = library
-        .ok_or_else(|| format!("--virtual-clock: {NAME} of this installation is missing"))?
-        .into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    Ok(list)
-}
-
 fn finish(
     options: &Options,
-    coordinator: &mut Coordinator<Job>,
-    result: &Result<(), CoordinatorError>,
+    mut job: Job,
+    core: &Core,
+    result: Result<(), CoordinatorError>,
 ) -> Result<ExitCode, String> {
-    let job = coordinator.watch();
-    if let Some(bar) = &job.bar {
-        bar.finish_and_clear();
-    }
-    if let Err(error) = result
+    let hung = matches!(result, Err(CoordinatorError::Run(_)));
+    if let Err(error) = &result
         && !matches!(error, CoordinatorError::NobodyLeft)
     {
         eprintln!("farpost sim: {error}");
@@ -299,18 +219,14 @@ fn finish(
         }
     }
     let status = job.child.wait().map_err(|e| format!("waiting for the launcher: {e}"))?;
-    let took = job.begun.elapsed().as_secs_f64();
-    show(options, coordinator.core())?;
     if !options.quiet && result.is_ok() {
         eprintln!(
-            "farpost sim: {} of virtual time on {}, {took:.2} s of real time",
-            coordinator.core().kernel.now,
+            "farpost sim: {} of virtual time on {}, {:.2} s of real time",
+            core.kernel.now,
             options.machine,
+            job.begun.elapsed().as_secs_f64()
         );
     }
-    Ok(match result {
-        // The launcher was told to end.
-        Err(CoordinatorError::Run(_) | CoordinatorError::System(_)) => ExitCode::FAILURE,
-        _ => ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)),
-    })
+    let code = u8::try_from(status.code().unwrap_or(1)).unwrap_or(1);
+    Ok(ExitCode::from(if hung && code == 0 { 1 } else { code }))
 }
