@@ -1,47 +1,59 @@
-//! An all-reduce of many ranks on a simulated machine, and what it takes: `cargo run --release -p farpost-sim --example many_ranks -- 10000`.
+//! Many ranks on a simulated machine, and what it takes: `cargo run --release -p farpost-sim --example many_ranks -- [MACHINE] [PATTERN] [RANKS]`.
+//!
+//! Machines: those that come with Farpost by name, the path of a file, and as large as they have to be, with adapters of today's, `torus` (that of the XT3) and `tree`.
+//! Patterns: `allreduce`, `barrier`, `ring`.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support/machines.rs"]
+mod machines;
+#[path = "../tests/support/many.rs"]
+mod many;
 
-use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::coll;
-use farpost_mpi::datatype::Datatype;
-use farpost_mpi::op::Op;
-use farpost_mpi::world::{World, WorldConfig};
 use farpost_sim::ranks;
+use many::{On, Pattern};
 
-fn main() {
-    let size: u32 = std::env::args()
-        .nth(1)
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(1000);
+/// The line of `/proc/self/status` that begins so, in MB. 0: there is none.
+fn status(key: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or(0) / 1024
+}
+
+fn run() -> Result<(), String> {
+    let (mut on, mut pattern, mut size) = (On("torus".into()), Pattern::Allreduce, 1000);
+    for word in std::env::args().skip(1) {
+        if let Ok(ranks) = word.parse() {
+            size = ranks;
+        } else if let Ok(named) = Pattern::parse(&word) {
+            pattern = named;
+        } else {
+            on = On(word);
+        }
+    }
     let start = std::time::Instant::now();
-    let (sums, core) = ranks::run(support::cluster(size, 1, 1), |end| {
-        let me = i64::from(farpost_fabric::Fabric::me(&end).0);
-        let world = World::new(end, WorldConfig::default());
-        let comm = world.comm_world();
-        let word = || Datatype::predefined(0x258).expect("int64_t");
-        let (mine, mut sum) = ([me], [0i64]);
-        // SAFETY: the collective is waited for before the data goes.
-        let (send, recv) = unsafe {
-            (
-                SendBuf::new(mine.as_ptr().cast(), 1, word()),
-                RecvBuf::new(sum.as_mut_ptr().cast(), 1, word()),
-            )
-        };
-        let op = Op::predefined(0x21).expect("MPI_SUM");
-        let plan = coll::allreduce(&world.site(comm), Some(send.into()), recv.into(), &op).expect("a plan");
-        world.run_collective(comm, plan).expect("allreduce");
-        world.quiesce().expect("quiesce");
-        sum[0]
-    })
-    .expect("no rank hangs");
-    let all = i64::from(size) * i64::from(size - 1) / 2;
-    assert!(sums.iter().all(|sum| *sum == all));
+    let (core, device) = on.core(size, 1)?;
+    let (results, core) =
+        ranks::run(core, |end| pattern.run(end, device)).map_err(|error| error.to_string())?;
+    for (rank, got) in (0..).zip(results) {
+        assert_eq!(got, pattern.expected(rank, size), "rank {rank}");
+    }
     println!(
-        "{size} ranks: {:.1} s, virtual {}, {} events",
+        "{pattern:?} of {size} ranks on {}: {:.1} s, {} MB, virtual {}, {} events",
+        on.0,
         start.elapsed().as_secs_f64(),
+        status("VmHWM:"),
         core.kernel.now,
         core.kernel.queue.made()
     );
+    Ok(())
+}
+
+fn main() -> std::process::ExitCode {
+    match run() {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("many_ranks: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
 }

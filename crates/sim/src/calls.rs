@@ -4,7 +4,6 @@ use crate::adapter::{Get, Outgoing, Pair, Put};
 use crate::core::Core;
 use crate::memory::Memory;
 use crate::process::{Arrived, ImportId, OpId};
-use crate::topology;
 use farpost_fabric::{Descriptor, Grant, Peer, Permission, Result, Route, SegmentId, TrySend};
 
 /// A segment of a peer's, as its importer has it.
@@ -17,10 +16,6 @@ pub(crate) struct Reached {
 
 impl Core {
     pub(crate) fn try_send(&mut self, pair: Pair, lane: usize, route: Route, bytes: &[u8]) -> TrySend {
-        let route = match route {
-            Route::Fixed(number) => topology::Route::Fixed(u32::from(number)),
-            Route::Random => topology::Route::Random(self.kernel.chance.u32(..)),
-        };
         let (adapter, kernel) = self.adapter(pair.from, pair.to);
         let packet = Outgoing {
             pair,

@@ -30,6 +30,7 @@ pub mod ranks;
 pub mod record;
 mod running;
 pub mod schedule;
+mod stack;
 pub mod topology;
 pub mod trace;
 

@@ -3,15 +3,12 @@
 use crate::core::Core;
 use crate::fabric::{SimFabric, Within};
 use crate::running::{Running, Yield};
+use crate::stack::{RankStack, stacks};
 use crate::time::Ps;
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use farpost_fabric::Peer;
 use std::ptr::NonNull;
 use std::rc::Rc;
-
-/// Bytes of a rank's stack. Only what is used takes memory.
-const STACK: usize = 1 << 20;
 
 /// Turns in a row in which nothing happened.
 #[derive(Default)]
@@ -60,8 +57,10 @@ type Program<'a, T> = Box<dyn FnOnce(&Yield) -> T + 'a>;
 pub enum RunError {
     #[error("from {time} of virtual time on {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
     Hang { time: Ps, left: Vec<u32> },
-    #[error("no memory for a rank's stack: {0}")]
-    Stack(std::io::Error),
+    #[error(
+        "no stacks for {ranks} ranks: {error} (vm.max_map_count bounds their guards where the system is older than Linux 6.13)"
+    )]
+    Stack { ranks: u32, error: std::io::Error },
 }
 
 /// Run `body` as each rank of a machine, to the end of all of them; what it gave, by rank, and the machine.
@@ -75,8 +74,9 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     let size = core.kernel.procs.size();
     let running = Rc::new(Running::new(core));
     let mut coroutines = Vec::new();
-    for rank in 0..size {
-        let stack = DefaultStack::new(STACK).map_err(RunError::Stack)?;
+    let no_stack = |error| RunError::Stack { ranks: size, error };
+    for (rank, stack) in (0..size).zip(stacks(size as usize).map_err(no_stack)?) {
+        let stack: RankStack = stack.map_err(no_stack)?;
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {
             running.set_yielder(rank, Some(NonNull::from(yielder)));

@@ -7,8 +7,8 @@ use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
 use crate::record::{Mark, MessageKind, Recorder};
 use crate::time::Ps;
-use crate::topology::{Port, Route, Topology};
-use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer};
+use crate::topology::{By, Port, Topology};
+use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer, Route};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -69,7 +69,10 @@ pub enum Load {
 }
 
 /// Which of the hosts' ports, which priority, which route.
-type PathKey = (Port, Port, u8, u32);
+type PathKey = (Port, Port, u8, u8);
+
+/// Paths that are kept. When there are more, which a machine of 100,000 hosts has, all are looked for anew.
+const MOST_PATHS: usize = 1 << 18;
 
 /// Time, network and processes of a machine.
 pub struct Kernel {
@@ -160,13 +163,19 @@ impl Kernel {
         let number = match route {
             Route::Fixed(number) => number,
             // Random routes are as many as there are, so they are not kept.
-            Route::Random(_) => return self.find_path(ends, lane, route, before, after),
+            Route::Random => {
+                let number = self.chance.u32(..);
+                return self.find_path(ends, lane, By { route, number }, before, after);
+            }
         };
         let key = (ends.0, ends.1, lane, number);
         if let Some(path) = self.paths.get(&key) {
             return path.clone();
         }
-        let path = self.find_path(ends, lane, route, before, after);
+        let path = self.find_path(ends, lane, route.into(), before, after);
+        if self.paths.len() >= MOST_PATHS {
+            self.paths.clear();
+        }
         self.paths.insert(key, path.clone());
         path
     }
@@ -175,7 +184,7 @@ impl Kernel {
         &mut self,
         ends: (Port, Port),
         lane: u8,
-        route: Route,
+        by: By,
         before: &[Hop],
         after: &[Hop],
     ) -> Option<Path> {
@@ -184,7 +193,7 @@ impl Kernel {
         hops.extend_from_slice(before);
         let net = &self.net;
         let broken = |id: ResourceId| net.resource(id).broken;
-        let found = self.topology.path(ends, lane, route, &broken, &mut hops);
+        let found = self.topology.path(ends, lane, by, &broken, &mut hops);
         hops.extend_from_slice(after);
         let path = found.then(|| Rc::from(&hops[..]));
         self.scratch = hops;

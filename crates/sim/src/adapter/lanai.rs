@@ -27,8 +27,8 @@ use crate::machine::{Cycles, Host, Lanai as LanaiSpec, LanaiBus, LanaiProgram};
 use crate::net::{Fate, HostId, Packet, Path};
 use crate::process::Arrived;
 use crate::time::{Ps, Rate};
-use crate::topology::{Port, Route};
-use farpost_fabric::{FabricError, Fault, Peer, TrySend};
+use crate::topology::Port;
+use farpost_fabric::{FabricError, Fault, Peer, Route, TrySend};
 use std::collections::VecDeque;
 
 /// A channel that takes nothing is looked at again after so long.

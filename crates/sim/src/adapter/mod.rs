@@ -23,8 +23,7 @@ use crate::memory::Memory;
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
-use crate::topology::Route;
-use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
+use farpost_fabric::{Descriptor, FabricError, Peer, Result, Route, TrySend};
 
 /// What happens inside adapters, by kind.
 #[derive(Debug)]

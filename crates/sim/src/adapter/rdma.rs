@@ -8,8 +8,9 @@ use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, P
 use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
-use crate::topology::{Port, Route};
-use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
+use crate::topology::Port;
+use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, Route, TrySend};
+use std::rc::Rc;
 
 /// What the adapter is.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ pub struct Rdma {
     host: HostId,
     /// From and to memory.
     out: ResourceId,
-    inward: Vec<ResourceId>,
+    inward: Rc<[ResourceId]>,
     /// Packets ever sent.
     sent: u64,
 }
@@ -62,12 +63,12 @@ impl Rdma {
         let buses: Vec<_> = (0..hosts)
             .map(|host| (bus(host, "out"), bus(host, "in")))
             .collect();
-        let inward: Vec<ResourceId> = buses.iter().map(|(_, inward)| *inward).collect();
+        let inward: Rc<[ResourceId]> = buses.iter().map(|(_, inward)| *inward).collect();
         let adapter = |host: u32| Rdma {
             params: params.clone(),
             host: HostId(host),
             out: buses[host as usize].0,
-            inward: inward.clone(),
+            inward: Rc::clone(&inward),
             sent: 0,
         };
         (0..hosts).map(adapter).collect()

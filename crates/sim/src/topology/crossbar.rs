@@ -1,7 +1,7 @@
 //! Sun Fire Link's switches: each rail of the hosts has one of its own, and from rail to rail nothing leads.
 
 use super::switch::Switch;
-use super::{Port, Route, Topology};
+use super::{By, Port, Topology};
 use crate::machine::CrossbarSpec;
 use crate::net::{Hop, Network, ResourceId};
 
@@ -29,7 +29,7 @@ impl Topology for Crossbar {
         &self,
         (from, to): (Port, Port),
         lane: u8,
-        route: Route,
+        by: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {
@@ -39,7 +39,7 @@ impl Topology for Crossbar {
         let on_first = |port: Port| Port { rail: 0, ..port };
         match self.switches.get(from.rail as usize) {
             Some(switch) if from.rail == to.rail => {
-                switch.path((on_first(from), on_first(to)), lane, route, broken, path)
+                switch.path((on_first(from), on_first(to)), lane, by, broken, path)
             }
             _ => false,
         }

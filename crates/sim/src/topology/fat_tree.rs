@@ -9,9 +9,10 @@
 //! [`Route::Random`] chooses by the digits of the random number. Where a link of the choice is broken, the next choice is taken.
 
 use super::link::{Cable, direction, lane_of};
-use super::{Port, Route, Topology, whole};
+use super::{By, Port, Topology, whole};
 use crate::machine::FatTreeSpec;
 use crate::net::{Hop, Network, ResourceId};
+use farpost_fabric::Route;
 
 pub(super) struct FatTree {
     arity: u32,
@@ -98,7 +99,7 @@ impl Topology for FatTree {
         &self,
         (from, to): (Port, Port),
         lane: u8,
-        route: Route,
+        by: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {
@@ -114,10 +115,10 @@ impl Topology for FatTree {
             turn += 1;
         }
         let choices = self.arity.pow(turn);
-        let first = match route {
-            Route::Random(number) => number % choices,
+        let first = match by.route {
+            Route::Random => by.number % choices,
             Route::Fixed(number) => (0..turn).fold(0, |choice, level| {
-                let digit = self.digit(number, level) + self.digit(to, level);
+                let digit = self.digit(u32::from(number), level) + self.digit(to, level);
                 self.with_digit(choice, level, digit % self.arity)
             }),
         };

@@ -16,6 +16,7 @@ mod torus;
 
 use crate::machine::TopologySpec;
 use crate::net::{Hop, HostId, Network, ResourceId};
+use farpost_fabric::Route;
 
 /// Where a host is attached: it may have several rails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,12 +26,17 @@ pub struct Port {
 }
 
 /// Which of several paths, where there are several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// Always the same one of this number, so that packets keep their order.
-    Fixed(u32),
-    /// As this random number says.
-    Random(u32),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    pub route: Route,
+    /// What decides where the route is [random](Route::Random).
+    pub number: u32,
+}
+
+impl From<Route> for By {
+    fn from(route: Route) -> Self {
+        Self { route, number: 0 }
+    }
 }
 
 /// How hosts are connected.
@@ -44,7 +50,7 @@ pub trait Topology {
         &self,
         ends: (Port, Port),
         lane: u8,
-        route: Route,
+        by: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool;

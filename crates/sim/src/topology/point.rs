@@ -1,7 +1,7 @@
 //! Two or three hosts with cables from each to each, one for each rail.
 
 use super::link::Cable;
-use super::{Port, Route, Topology, whole};
+use super::{By, Port, Topology, whole};
 use crate::machine::PointSpec;
 use crate::net::{Hop, Network, ResourceId};
 
@@ -44,7 +44,7 @@ impl Topology for Point {
         &self,
         (from, to): (Port, Port),
         lane: u8,
-        _: Route,
+        _: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {

@@ -3,7 +3,7 @@
 //! `time = 2 latency + hop + bytes / rate`: behind the link up a packet passes the switch (`hop`), then it may wait for the link down.
 
 use super::link::Cable;
-use super::{Port, Route, Topology, whole};
+use super::{By, Port, Topology, whole};
 use crate::machine::{LinkSpec, SwitchSpec};
 use crate::net::{Hop, Network, ResourceId};
 use crate::time::Ps;
@@ -40,7 +40,7 @@ impl Topology for Switch {
         &self,
         (from, to): (Port, Port),
         lane: u8,
-        _: Route,
+        _: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {

@@ -23,6 +23,17 @@ fn spec(kind: &str, numbers: &[(&str, &str)], link: &[(&str, &str)]) -> Topology
     toml::from_str(&text).unwrap_or_else(|error| panic!("{text}{error}"))
 }
 
+/// The way of this number.
+fn fixed(number: u32) -> By {
+    By::from(Route::Fixed(number as u8))
+}
+
+/// The one that this random number says.
+fn random(number: u32) -> By {
+    let route = Route::Random;
+    By { route, number }
+}
+
 /// 1 byte a nanosecond and no latency.
 const TIGHT: &[(&str, &str)] = &[("rate", "\"1 GB/s\""), ("buffer", "1")];
 const TIGHT_BOTH: &[(&str, &str)] = &[
@@ -110,7 +121,7 @@ impl Trial {
         }
     }
 
-    fn path(&self, from: u32, to: u32, rail: u32, route: Route) -> Option<Vec<Hop>> {
+    fn path(&self, from: u32, to: u32, rail: u32, route: By) -> Option<Vec<Hop>> {
         let port = |host| Port {
             host: HostId(host),
             rail,
@@ -134,7 +145,7 @@ impl Trial {
         found.unwrap_or_else(|| panic!("no {name}")).0
     }
 
-    fn send(&mut self, load: u32, (from, to, rail): (u32, u32, u32), lane: u8, route: Route, bytes: u32) {
+    fn send(&mut self, load: u32, (from, to, rail): (u32, u32, u32), lane: u8, route: By, bytes: u32) {
         let port = |host| Port {
             host: HostId(host),
             rail,
@@ -184,15 +195,12 @@ fn every_pair_is_connected_on_every_rail() {
         let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
         for (from, to) in pairs {
             for rail in 0..spec.rails() {
-                let path = it.path(from, to, rail, Route::Fixed(rail)).expect("connected");
+                let path = it.path(from, to, rail, fixed(rail)).expect("connected");
                 assert_eq!(path.is_empty(), from == to, "{from} {to}");
                 let once: BTreeSet<_> = path.iter().map(|hop| hop.resource).collect();
                 assert_eq!(once.len(), path.len(), "{:?}", it.names(&path));
             }
-            assert_eq!(
-                it.path(from, to, spec.rails(), Route::Fixed(0)).is_some(),
-                from == to
-            );
+            assert_eq!(it.path(from, to, spec.rails(), fixed(0)).is_some(), from == to);
         }
     }
 }
@@ -219,7 +227,7 @@ fn more_hosts_than_ports_are_refused() {
 fn links_have_names_for_people() {
     let name = |spec: &TopologySpec, to| {
         let it = Trial::new(spec, spec.ports(), None);
-        it.names(&it.path(0, to, 0, Route::Fixed(1)).expect("connected"))
+        it.names(&it.path(0, to, 0, fixed(1)).expect("connected"))
     };
     let [point, crossbar, switch, tree, _, torus, ..] = &all(TIGHT_BOTH)[..] else {
         panic!("one of each")
@@ -270,7 +278,7 @@ proptest! {
         let nodes = (x * y * z) as usize;
         let (from, to) = (from.index(nodes) as u32, to.index(nodes) as u32);
         let place = |node: u32| [node % x, node / x % y, node / x / y];
-        let path = it.path(from, to, 0, Route::Fixed(0)).expect("connected");
+        let path = it.path(from, to, 0, fixed(0)).expect("connected");
         let length: u32 = (0..3).map(|d| {
             let apart = place(from)[d].abs_diff(place(to)[d]);
             if rings[d] { apart.min(size[d] - apart) } else { apart }
@@ -294,7 +302,7 @@ proptest! {
     fn a_broken_link_of_a_ring_is_passed_by(link in 0usize..5 * 4 * 3 * 6, from in 0u32..60, to in 0u32..60) {
         let mut it = Trial::new(&torus("5 4 3", "[true, true, true]", TIGHT), 60, None);
         it.broken.insert(it.net.resources().nth(link).expect("six of each node").0);
-        let path = it.path(from, to, 0, Route::Fixed(0)).expect("another way");
+        let path = it.path(from, to, 0, fixed(0)).expect("another way");
         prop_assert!(path.iter().all(|hop| !it.broken.contains(&hop.resource)));
     }
 }
@@ -303,16 +311,13 @@ proptest! {
 fn a_broken_link_of_a_line_or_a_switch_cuts_off() {
     let mut it = Trial::new(&torus("4 1 1", "[false, true, true]", TIGHT), 4, None);
     it.broken.insert(it.find("x+ link of node (1,0,0)"));
-    assert_eq!(it.path(0, 2, 0, Route::Fixed(0)), None);
-    assert!(
-        it.path(2, 0, 0, Route::Fixed(0)).is_some(),
-        "the other direction works"
-    );
+    assert_eq!(it.path(0, 2, 0, fixed(0)), None);
+    assert!(it.path(2, 0, 0, fixed(0)).is_some(), "the other direction works");
     let mut it = Trial::new(&all(TIGHT)[1], 8, None);
     it.broken.insert(it.find("link of switch 2 to host 3"));
     for rail in 0..4 {
-        assert_eq!(it.path(0, 3, rail, Route::Fixed(0)).is_some(), rail != 2);
-        assert!(it.path(3, 0, rail, Route::Fixed(0)).is_some());
+        assert_eq!(it.path(0, 3, rail, fixed(0)).is_some(), rail != 2);
+        assert!(it.path(3, 0, rail, fixed(0)).is_some());
     }
 }
 
@@ -332,8 +337,8 @@ fn paths_in_fat_trees_are_the_shortest_and_fit_together() {
                 .expect("the top");
             let mut paths = BTreeSet::new();
             for choice in 0..k.pow(turn) {
-                let random = it.path(from, to, 0, Route::Random(choice)).expect("connected");
-                let fixed = it.path(from, to, 0, Route::Fixed(choice)).expect("connected");
+                let random = it.path(from, to, 0, random(choice)).expect("connected");
+                let fixed = it.path(from, to, 0, fixed(choice)).expect("connected");
                 assert_eq!((random.len(), fixed.len()), (2 + 2 * turn as usize, random.len()));
                 let names = it.names(&random);
                 assert!(names[0].starts_with(&format!("link of host {from} to router")));
@@ -366,32 +371,28 @@ fn paths_in_fat_trees_are_the_shortest_and_fit_together() {
 fn broken_links_of_a_fat_tree_are_passed_by_while_there_are_others() {
     let mut it = Trial::new(&fat_tree("4", "3", TIGHT), 8, None);
     for up in 0..2 {
-        for route in [Route::Fixed(up), Route::Random(up)] {
+        for route in [fixed(up), random(up)] {
             assert!(it.path(0, 7, 0, route).is_some());
         }
         it.broken
             .insert(it.find(&format!("up link {up} of router 0 of level 0")));
     }
-    assert_eq!(it.path(0, 7, 0, Route::Fixed(0)), None);
-    assert!(it.path(0, 1, 0, Route::Fixed(0)).is_some(), "below");
-    assert!(it.path(7, 0, 0, Route::Fixed(0)).is_some());
+    assert_eq!(it.path(0, 7, 0, fixed(0)), None);
+    assert!(it.path(0, 1, 0, fixed(0)).is_some(), "below");
+    assert!(it.path(7, 0, 0, fixed(0)).is_some());
 }
 
 /// Packets of all sizes on one fixed route through a busy network arrive as they were sent; on random ones they overtake.
 #[test]
 fn fixed_routes_keep_order_and_random_ones_do_not() {
-    let order = |random: bool| {
+    let order = |spread: bool| {
         let mut it = Trial::new(&fat_tree("4", "3", TIGHT), 8, Some(1));
         let mut chance = fastrand::Rng::with_seed(3);
         for load in 0..100 {
-            let route = if random {
-                Route::Random(chance.u32(..))
-            } else {
-                Route::Fixed(2)
-            };
+            let route = if spread { random(chance.u32(..)) } else { fixed(2) };
             it.send(load, (0, 7, 0), 0, route, chance.u32(8..200));
             let (from, to) = (1 + load % 3, 4 + load % 3);
-            it.send(1000, (from, to, 0), 0, Route::Random(chance.u32(..)), 150);
+            it.send(1000, (from, to, 0), 0, random(chance.u32(..)), 150);
         }
         it.run();
         let order = it
@@ -410,8 +411,8 @@ fn fixed_routes_keep_order_and_random_ones_do_not() {
         let mut it = Trial::new(&spec, hosts, Some(1));
         let mut chance = fastrand::Rng::with_seed(4);
         for load in 0..50 {
-            it.send(load, (0, hosts - 1, 0), 0, Route::Fixed(5), chance.u32(8..200));
-            it.send(1000, (chance.u32(1..hosts), 0, 0), 0, Route::Fixed(0), 100);
+            it.send(load, (0, hosts - 1, 0), 0, fixed(5), chance.u32(8..200));
+            it.send(1000, (chance.u32(1..hosts), 0, 0), 0, fixed(0), 100);
         }
         it.run();
         let order = it
@@ -428,7 +429,7 @@ fn time(spec: &TopologySpec, flows: &[(u32, u32, u32, u32)]) -> f64 {
     let mut it = Trial::new(spec, spec.ports(), None);
     for load in 0..100 {
         for &(from, to, rail, route) in flows {
-            it.send(load, (from, to, rail), 0, Route::Fixed(route), 1000);
+            it.send(load, (from, to, rail), 0, fixed(route), 1000);
         }
     }
     it.run();
@@ -480,8 +481,8 @@ fn both_directions_share_what_they_share() {
 fn the_high_priority_passes_the_low_one_in_the_tree() {
     let mut it = Trial::new(&fat_tree("4", "2", TWO), 4, None);
     for load in 0..20 {
-        it.send(load, (0, 3, 0), 1, Route::Fixed(0), 100);
-        it.send(100 + load, (1, 3, 0), 0, Route::Fixed(0), 100);
+        it.send(load, (0, 3, 0), 1, fixed(0), 100);
+        it.send(100 + load, (1, 3, 0), 0, fixed(0), 100);
     }
     it.run();
     let last_of = |high: bool| {
@@ -504,7 +505,7 @@ fn latencies_are_those_of_the_papers() {
     let one = |name: &str, to: u32, bytes: u32| {
         let machine = crate::machine::Machine::open(name).expect("one of ours");
         let mut it = Trial::new(&machine.topology, machine.host.hosts.0, None);
-        it.send(1, (0, to, 0), 0, Route::Fixed(0), bytes);
+        it.send(1, (0, to, 0), 0, fixed(0), bytes);
         it.run();
         let cables = machine.topology.link().latency.value * 2;
         let hop = match &machine.topology {

@@ -8,7 +8,7 @@
 //! Links along dimensions that the hosts do not reach into are not made.
 
 use super::link::{direction, lane_of};
-use super::{Port, Route, Topology, whole};
+use super::{By, Port, Topology, whole};
 use crate::machine::TorusSpec;
 use crate::net::{Hop, Network, ResourceId};
 
@@ -121,7 +121,7 @@ impl Topology for Torus {
         &self,
         (from, to): (Port, Port),
         lane: u8,
-        _: Route,
+        _: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {

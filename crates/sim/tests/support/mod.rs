@@ -6,7 +6,7 @@ use farpost_sim::costs::Costs;
 use farpost_sim::net::{Hop, HostId, Network, ResourceId, ResourceSpec};
 use farpost_sim::process::Processes;
 use farpost_sim::time::{Ps, Rate};
-use farpost_sim::topology::{Port, Route, Topology};
+use farpost_sim::topology::{By, Port, Topology};
 
 pub fn ns(nanos: u64) -> Ps {
     Ps::from_nanos(nanos)
@@ -27,7 +27,7 @@ impl Topology for Star {
         &self,
         ends: (Port, Port),
         _lane: u8,
-        _: Route,
+        _: By,
         broken: &dyn Fn(ResourceId) -> bool,
         path: &mut Vec<Hop>,
     ) -> bool {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::net::Hop;
-use crate::topology::{Port, Route};
+use crate::topology::Port;
+use farpost_fabric::Route;
 
 /// A host that is sent to.
 #[derive(Default)]

@@ -5,8 +5,7 @@ use crate::adapter::{AdapterEvent, Kernel, Load, Message, What};
 use crate::net::{HostId, Packet};
 use crate::record::Mark;
 use crate::time::Ps;
-use crate::topology::Route;
-use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer};
+use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer, Route};
 use std::collections::VecDeque;
 
 /// Bytes that the transmit engine is to send.

@@ -27,11 +27,11 @@ use super::{Adapter, AdapterEvent, Kernel, Load, Message, Outgoing, Pair, Put, W
 use crate::net::{Fate, Hop, HostId, Packet, Path, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
-use crate::topology::{Port as HostPort, Route};
+use crate::topology::Port as HostPort;
 use bus::Bus;
 use engine::{Engine, Job};
 use farpost_fabric::{
-    Counter, Descriptor, Direction, FabricError, Fault, LANES, Peer, Port, Priority, Result, TrySend,
+    Counter, Descriptor, Direction, FabricError, Fault, LANES, Peer, Port, Priority, Result, Route, TrySend,
 };
 use share::Share;
 use std::cell::RefCell;

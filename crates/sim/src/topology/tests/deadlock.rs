@@ -16,8 +16,8 @@ fn nothing_deadlocks() {
                 let to = (from + chance.u32(1..hosts)) % hosts;
                 let rail = chance.u32(0..it.topology.rails());
                 let route = match chance.bool() {
-                    true => Route::Fixed(chance.u32(..)),
-                    false => Route::Random(chance.u32(..)),
+                    true => fixed(chance.u32(..)),
+                    false => random(chance.u32(..)),
                 };
                 it.send(load, (from, to, rail), chance.u8(0..2), route, chance.u32(8..200));
             }
@@ -44,7 +44,7 @@ fn full_rings_do_not_deadlock() {
         for load in 0..64 * 40 {
             let from = load % 64;
             let to = (from % 8 + 3 + load / 64 % 2) % 8 + 8 * ((from / 8 + 4) % 8);
-            it.send(load, (from, to, 0), 0, Route::Fixed(0), 100);
+            it.send(load, (from, to, 0), 0, fixed(0), 100);
         }
         it.run();
         assert_eq!(it.arrived.len(), 64 * 40);
@@ -57,9 +57,7 @@ fn rings_with_one_channel_would_deadlock() {
     let mut it = Trial::new(&torus("8 1 1", "[true, true, true]", TIGHT), 8, Some(1));
     for load in 0..8 * 20 {
         let from = load % 8;
-        let path = it
-            .path(from, (from + 3) % 8, 0, Route::Fixed(0))
-            .expect("connected");
+        let path = it.path(from, (from + 3) % 8, 0, fixed(0)).expect("connected");
         let one = path.iter().map(|hop| Hop { lane: 0, ..*hop });
         let input = Hop {
             resource: it.inputs[from as usize],
