@@ -1,7 +1,7 @@
 //! The rows of the Fast Messages paper: none is off, each fitted number matters, and the same run gives the same rows.
 
 use farpost_paper::fm::{Layer, run, run_on};
-use farpost_paper::{Committed, Effort, Expected, Origin, Row, Verdict};
+use farpost_paper::{Committed, Effort, Expected, Origin, Paper, Row, Verdict};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -44,12 +44,7 @@ fn every_row_has_its_verdict_and_every_run_is_the_same() {
     for id in committed.rows().filter(|id| id.starts_with('F')) {
         assert_eq!(verdicts[id], Verdict::Committed, "{id} needs no excuse");
     }
-    let fitted = results
-        .rows
-        .iter()
-        .filter(|row| row.origin == Origin::Fitted)
-        .count();
-    assert!(fitted <= 6, "{fitted}");
+    assert_eq!(Paper::Fm.wrong_fits(&results.rows), Vec::<String>::new());
     assert_eq!(results.figures.len(), 10);
     for figure in &results.figures {
         assert!(
@@ -95,7 +90,7 @@ fn a_longer_stream_says_the_same() {
     }
 }
 
-/// What is assumed of the send queue's size decides no row, as long as it is small against the sender's window.
+/// A send queue that is small against the sender's window decides no row; that of 24 KiB is why `F7.fm-switch.t0` is too large.
 #[test]
 fn a_send_queue_of_any_size_below_the_window_gives_the_same() {
     let machine = Machine::open("myrinet-fm").expect("built in");
@@ -119,11 +114,11 @@ fn a_send_queue_of_any_size_below_the_window_gives_the_same() {
 #[test]
 fn a_message_is_charged_once_where_it_is_sent_and_once_where_it_is_extracted() {
     let machine = Machine::open("myrinet-fm").expect("built in");
-    let twice = |path| machine.scaled(path, 2.0).expect("a number");
+    let with = |path, time: &str| machine.with(path, time).expect("a time");
     // Long packets are bound by the sending host.
     let period = |machine| Layer::Fm.period(machine, 512, 400).nanos();
-    let more = period(&twice("software.fm_send")) - period(&machine);
+    let more = period(&with("software.fm_send", "500 ns")) - period(&machine);
     assert!((450..=550).contains(&more), "{more} ns");
     let way = |machine| Layer::Fm.latency(machine, 16).nanos();
-    assert_eq!(way(&twice("software.fm_extract")) - way(&machine), 1500);
+    assert_eq!(way(&with("software.fm_extract", "1500 ns")) - way(&machine), 1500);
 }

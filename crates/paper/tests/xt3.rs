@@ -2,7 +2,7 @@
 
 use farpost_paper::xt3::netpipe::Test;
 use farpost_paper::xt3::{self, mpi, netpipe};
-use farpost_paper::{Committed, Effort, Row, Verdict};
+use farpost_paper::{Committed, Effort, Paper, Row, Verdict};
 use farpost_sim::machine::{MOST_FITTED, Machine};
 
 fn machine() -> Machine {
@@ -17,6 +17,7 @@ fn no_row_is_off() {
         let verdict = row.verdict(committed.error(&row.id));
         assert_ne!(verdict, Verdict::Off, "{row:?}");
     }
+    assert_eq!(Paper::Xt3.wrong_fits(&rows), Vec::<String>::new());
     for number in 1..=18 {
         let id = format!("P{number}");
         let is = |row: &Row| row.id == id || row.id.starts_with(&format!("{id}."));

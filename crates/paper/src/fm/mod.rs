@@ -40,7 +40,7 @@ pub use layer::Layer;
 pub use machine::{core, lanai};
 pub use metrics::{Metrics, rate};
 
-use crate::{Effort, Results};
+use crate::{Effort, Fit, Paper, Results, fit};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -105,6 +105,12 @@ fn find(points: &[(f64, f64)], bytes: u32) -> f64 {
     found.expect("a size that is measured").1
 }
 
+/// The number of this model that is not the machine's.
+pub fn fit() -> Fit {
+    let value = format!("{} us", api::OVERHEAD);
+    Fit::new("the constant of myri_cmd_send_imm()", &value, &["F7.api-imm.t0"])
+}
+
 /// All rows and figures, on the paper's machine.
 ///
 /// # Panics
@@ -117,9 +123,10 @@ pub fn run(effort: Effort) -> Results {
 /// On a machine that is like it.
 pub fn run_on(machine: &Machine, effort: Effort) -> Results {
     let measured = Measured::of(machine, effort);
-    let (rows, figures) = (
+    let (mut rows, figures) = (
         rows::rows(machine, &measured),
         figures::figures(machine, &measured),
     );
+    fit::mark(Paper::Fm, &mut rows);
     Results { rows, figures }
 }
