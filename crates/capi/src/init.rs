@@ -60,7 +60,7 @@ fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let _inside = lock::enter();
     match cx.life.stage.get() {
         Stage::Before => {}
-        Stage::Active | Stage::Checked => {
+        Stage::Active | Stage::Checked | Stage::Watched => {
             return fail!(ERR_OTHER: "called twice: MPI is initialised already");
         }
         Stage::Forked => return Err(Error::new(ErrorClass::ERR_OTHER, forked::sentence())),
@@ -97,11 +97,19 @@ fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         // The lanes stay closed: every call is looked at.
         check::begin(cx, settings.check);
         cx.life.stage.set(Stage::Checked);
+    } else if node.watcher().is_some() {
+        cx.life.stage.set(Stage::Watched);
     } else {
         cx.life.stage.set(Stage::Active);
         fast::open(cx.world());
     }
-    if let (Some(woken), Some(host)) = (job.ready(TOGETHER), node.fabric.host()) {
+    // On a simulated machine the others do not run meanwhile.
+    let together = if node.is_simulated() {
+        Duration::ZERO
+    } else {
+        TOGETHER
+    };
+    if let (Some(woken), Some(host)) = (job.ready(together), node.fabric.host()) {
         host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
     }
     // An agent may need this process for what its peers send each other, while the program computes.

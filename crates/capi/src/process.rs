@@ -14,6 +14,8 @@ pub(crate) enum Stage {
     Active,
     /// As `Active`, in a program that is checked.
     Checked,
+    /// As `Active`, in a program that is simulated and whose calls matter to the simulation.
+    Watched,
     After,
     /// In a child that the process forked while it was active.
     Forked,
@@ -22,7 +24,7 @@ pub(crate) enum Stage {
 impl Stage {
     /// Between MPI_Init and MPI_Finalize.
     pub(crate) fn is_active(self) -> bool {
-        matches!(self, Self::Active | Self::Checked)
+        matches!(self, Self::Active | Self::Checked | Self::Watched)
     }
 }
 

@@ -15,6 +15,7 @@ mod output;
 mod paper;
 mod reach;
 mod run;
+mod sim;
 mod top;
 mod tune;
 mod tune_choose;
@@ -58,6 +59,8 @@ enum Command {
     Tune(tune::Options),
     /// The four papers' experiments on their machines, simulated: row by row what the paper says and what comes out
     Paper(paper::Options),
+    /// Run a program on a simulated machine, in virtual time: one of the papers', or one described in a file
+    Sim(sim::Options),
     /// What the ranks of running jobs send and receive
     Top(top::Options),
     /// Be a host's Portals agent; mpiexec starts it where FARPOST_PORTALS asks for it
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Command::Doctor { hosts: Some(hosts) } => reach::run(&hosts),
         Command::Tune(options) => tune::run(&options),
         Command::Paper(options) => paper::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Top(options) => top::run(&options),
         Command::PortalsAgent => match farpost_node::serve_portals() {
             Ok(()) => ExitCode::SUCCESS,

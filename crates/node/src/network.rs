@@ -10,10 +10,11 @@ use farpost_job::{Job, Opening};
 use farpost_net::{AddressBook, NetConfig};
 use farpost_ofi::{Ofi, OfiOptions, OfiTunables};
 use farpost_routed::Either;
+use farpost_simlink::{Client, ProcessEnd, wire};
 use farpost_tcp::{Tcp, TcpSettings};
 
 /// What carries messages between hosts.
-pub type Network = Either<Tcp, Ofi>;
+pub type Network = Either<Tcp, Either<Ofi, ProcessEnd>>;
 
 /// Variable: which network.
 const FABRIC: &str = "FARPOST_FABRIC";
@@ -49,6 +50,8 @@ pub(crate) enum Opened {
     Tcp(farpost_tcp::Listening),
     /// With the longest message that is to go through the pool.
     Ofi(farpost_ofi::Listening, u64),
+    /// A simulated machine, by the name of its coordinator's socket.
+    Sim(String),
 }
 
 /// Which network to use.
@@ -59,6 +62,8 @@ enum Wanted {
     Best,
     Tcp,
     Ofi,
+    /// `farpost sim` has a machine.
+    Sim,
 }
 
 fn wanted(value: &str) -> Result<Wanted, String> {
@@ -66,7 +71,8 @@ fn wanted(value: &str) -> Result<Wanted, String> {
         "" | "auto" => Ok(Wanted::Best),
         "tcp" => Ok(Wanted::Tcp),
         "ofi" => Ok(Wanted::Ofi),
-        _ => Err(format!("{FABRIC}={value}: allowed are auto, tcp and ofi")),
+        "sim" => Ok(Wanted::Sim),
+        _ => Err(format!("{FABRIC}={value}: allowed are auto, tcp, ofi and sim")),
     }
 }
 
@@ -101,6 +107,12 @@ fn open_ofi(settings: &NetSettings) -> Result<Option<farpost_ofi::Listening>, St
 pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Option<Opened>, String> {
     // Also where all ranks are on one host: a wrong name should not wait for the first job on two.
     settings.tcp.check_interfaces().map_err(|e| e.to_string())?;
+    if settings.wanted == Wanted::Sim {
+        return match std::env::var(wire::SOCKET) {
+            Ok(name) => Ok(Some(Opened::Sim(name))),
+            Err(_) => Err(format!("{FABRIC}=sim: start the program by farpost sim")),
+        };
+    }
     if !opening.may_span_hosts() {
         return Ok(None);
     }
@@ -113,9 +125,9 @@ pub(crate) fn open(opening: &mut Opening, settings: NetSettings) -> Result<Optio
         Some(listening) => Opened::Ofi(listening, eager),
         None => Opened::Tcp(farpost_tcp::Listening::open(settings.tcp).map_err(|e| e.to_string())?),
     };
-    opening
-        .put(opened.key(), opened.card())
-        .map_err(|e| e.to_string())?;
+    if let Some((key, card)) = opened.card() {
+        opening.put(key, card).map_err(|e| e.to_string())?;
+    }
     Ok(Some(opened))
 }
 
@@ -156,34 +168,33 @@ impl Opened {
     /// The longest message that is to go through the pool, if the network has a say in it.
     pub(crate) fn eager_limit(&self) -> Option<u64> {
         match self {
-            Opened::Tcp(_) => None,
+            Opened::Tcp(_) | Opened::Sim(_) => None,
             Opened::Ofi(_, eager) => Some(*eager),
         }
     }
 
-    fn key(&self) -> &'static str {
+    /// Where this process is reached, and under which key it is published.
+    fn card(&self) -> Option<(&'static str, &[u8])> {
         match self {
-            Opened::Tcp(_) => CARDS[0],
-            Opened::Ofi(..) => CARDS[1],
-        }
-    }
-
-    fn card(&self) -> &[u8] {
-        match self {
-            Opened::Tcp(listening) => listening.card(),
-            Opened::Ofi(listening, _) => listening.card(),
+            Opened::Tcp(listening) => Some((CARDS[0], listening.card())),
+            Opened::Ofi(listening, _) => Some((CARDS[1], listening.card())),
+            Opened::Sim(_) => None,
         }
     }
 
     /// Become part of the job; `None` when all its ranks are on this host after all.
     pub(crate) fn start(self, job: &Rc<Job>) -> Result<Option<Network>, String> {
-        if job.hosts() == 1 {
-            return Ok(None);
+        if let Opened::Sim(name) = &self {
+            let client = Client::connect(name, job.rank(), job.size())?;
+            return Ok(Some(Either::Other(Either::Other(ProcessEnd::new(client)))));
         }
+        let Some((key, _)) = self.card().filter(|_| job.hosts() > 1) else {
+            return Ok(None);
+        };
         let placement = job.placement();
         let cards = Cards {
             job: Rc::clone(job),
-            key: self.key(),
+            key,
             hosts: RefCell::default(),
         };
         let config = NetConfig {
@@ -197,8 +208,19 @@ impl Opened {
         };
         let network = match self {
             Opened::Tcp(listening) => Either::One(listening.start(config).map_err(|e| e.to_string())?),
-            Opened::Ofi(listening, _) => Either::Other(listening.start(config).map_err(|e| e.to_string())?),
+            Opened::Ofi(listening, _) => {
+                Either::Other(Either::One(listening.start(config).map_err(|e| e.to_string())?))
+            }
+            Opened::Sim(_) => unreachable!("it has been started"),
         };
         Ok(Some(network))
+    }
+}
+
+/// The link to the simulated machine, if the network is one.
+pub(crate) fn link(network: &Network) -> Option<&Client> {
+    match network {
+        Either::Other(Either::Other(end)) => Some(end.link()),
+        _ => None,
     }
 }

@@ -10,6 +10,7 @@ use farpost_fabric::Fabric;
 use farpost_job::{Job, RankState};
 use farpost_routed::Routed;
 use farpost_shm::{Shm, ShmConfig, region_bytes};
+use farpost_simlink::Client;
 
 use crate::fence::Fence;
 use crate::layer::{self, Layer};
@@ -126,7 +127,12 @@ impl Node {
         })
         .map_err(|e| format!("attaching to the job's memory: {e}"))?
         .with_end_report(ends::end_report(&job));
-        let fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
+        let link = far.as_ref().and_then(network::link);
+        let simulated = link.map(|link| Rc::from(&link.machine().host_of[..]));
+        let mut fabric = Routed::new(shm, far, job.host_map().into()).with_size(job.size());
+        if let Some(hosts) = simulated {
+            fabric = fabric.by_network(hosts);
+        }
         let fabric = Rc::new(fabric);
         Ok(Node {
             fence: Fence::new(job.size()),
@@ -139,6 +145,23 @@ impl Node {
             left: Cell::new(false),
             of: std::process::id(),
         })
+    }
+
+    /// Whether this process is on a simulated machine.
+    pub fn is_simulated(&self) -> bool {
+        self.fabric.network().and_then(network::link).is_some()
+    }
+
+    /// What the host of this process is called on a simulated machine, if it is on one.
+    pub fn simulated_host(&self) -> Option<String> {
+        let machine = network::link(self.fabric.network()?)?.machine();
+        let host = machine.host_of.get(self.job.rank() as usize)?;
+        Some(format!("{}-{host}", machine.machine))
+    }
+
+    /// The link of this process to a simulated machine that wants to know which functions of interfaces the program calls.
+    pub fn watcher(&self) -> Option<&Client> {
+        network::link(self.fabric.network()?).filter(|link| link.watches())
     }
 
     /// Memory that this process may use for messages that came before their receives.

@@ -31,6 +31,7 @@ const OTHER_VARIABLES: &[&str] = &[
     PORTALS,
     "FARPOST_RSH",
     "FARPOST_RSM_SEGMENTID_FILE",
+    "FARPOST_SIM",
     CONFIG,
 ];
 /// Names the file. Empty: no file.

@@ -18,7 +18,7 @@ use delegate::delegate;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Access, ArmedWait, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, Distance, End,
+    Access, ArmedWait, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance, End,
     ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port, Priority,
     RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
 };
@@ -28,6 +28,9 @@ use farpost_shm::{Shm, ShmBell};
 use pace::Pace;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// A host that nobody is on.
+const NOWHERE: u32 = u32::MAX;
 
 /// One host's memory, and a network where there are other hosts.
 pub struct Routed<N> {
@@ -66,6 +69,24 @@ impl<N: NetFabric> Routed<N> {
             pace: Pace::new(neighbours),
             tally: tally::Tally::default(),
         }
+    }
+
+    /// Every process is reached by the network, also those of this host: `host_of` says where they are for the program.
+    ///
+    /// # Panics
+    /// When there is no network.
+    #[must_use]
+    pub fn by_network(mut self, host_of: Rc<[u32]>) -> Self {
+        assert!(self.far.is_some(), "there is no network");
+        (self.host_of, self.my_host) = (host_of, NOWHERE);
+        self.pace = Pace::new(false);
+        self
+    }
+
+    /// The network where it is the only way.
+    #[inline]
+    fn only(&self) -> Option<&N> {
+        self.far.as_ref().filter(|_| self.my_host == NOWHERE)
     }
 
     /// With only the first `size` processes being of the program.
@@ -377,7 +398,25 @@ impl<N: NetFabric> ZeroCopy for Routed<N> {
 impl<N: NetFabric> Time for Routed<N> {
     #[inline]
     fn clock(&self) -> &Rc<Clock> {
-        self.near.clock()
+        match &self.far {
+            Some(far) if self.my_host == NOWHERE => far.clock(),
+            _ => self.near.clock(),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        match self.only() {
+            Some(far) => far.random(),
+            None => self.near.random(),
+        }
+    }
+
+    /// Only a simulated network is no part of what work costs anyway.
+    #[inline(always)]
+    fn charge(&self, cost: Cost) {
+        if let Some(far) = &self.far {
+            far.charge(cost);
+        }
     }
 }
 
@@ -410,11 +449,20 @@ impl<N: NetFabric> Interrupt for Routed<N> {
         }
         to self.near {
             fn rings(&self) -> u64;
-            fn host(&self) -> Option<Rc<dyn Host>>;
+        }
+    }
+
+    fn host(&self) -> Option<Rc<dyn Host>> {
+        match self.only() {
+            Some(far) => far.host(),
+            None => self.near.host(),
         }
     }
 
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
+        if let Some(far) = self.only() {
+            return far.sleep(timeout, ready);
+        }
         let Some(far) = &self.far else {
             return self.near.sleep(timeout, ready);
         };
@@ -500,7 +548,7 @@ impl<N: NetFabric> Topology for Routed<N> {
     fn distance(&self, peer: Peer) -> Distance {
         match self.way(peer) {
             None => self.near.distance(peer),
-            Some(_) => Distance::Far,
+            Some(far) => far.distance(peer),
         }
     }
 
@@ -510,8 +558,12 @@ impl<N: NetFabric> Topology for Routed<N> {
             fn rail_works(&self, peer: Peer, rail: u32) -> bool;
             fn reroutes(&self, peer: Peer) -> u64;
         }
-        to self.near {
-            fn cores_and_processes(&self) -> (u32, u32);
+    }
+
+    fn cores_and_processes(&self) -> (u32, u32) {
+        match self.only() {
+            Some(far) => far.cores_and_processes(),
+            None => self.near.cores_and_processes(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::adapter::{Adapter, AdapterEvent, Event, Kernel, Local};
 use crate::costs::Costs;
-use crate::net::{Fate, HostId};
+use crate::net::{Fate, HostId, NetEvent};
+use crate::record::{Cause, Label, Recorder};
 use crate::time::Ps;
 use farpost_fabric::Peer;
 
@@ -26,6 +27,68 @@ impl Core {
         }
     }
 
+    /// From now on write down what happens, for [`crate::trace`]: at most so many entries ([`crate::record::ENTRIES`] is a good number). Before the first rank runs.
+    pub fn record(&mut self, limit: usize) {
+        let recorder = Recorder::new(self.kernel.procs.size(), limit);
+        self.kernel.record(&recorder);
+    }
+
+    fn note(&self, time: Ps, cause: Cause, event: &Event) {
+        let recorder = &self.kernel.recorder;
+        let net = &self.kernel.net;
+        let came = |id| {
+            let travel = net.travel(id);
+            (travel, recorder.last_serve(travel))
+        };
+        let label = match event {
+            Event::Net(NetEvent::Head(id)) => {
+                let (travel, before) = came(*id);
+                Label::Head { travel, before }
+            }
+            Event::Net(NetEvent::Tail(id)) => {
+                let (travel, before) = came(*id);
+                Label::Tail { travel, before }
+            }
+            Event::Net(NetEvent::Served(id)) => Label::Served { resource: id.0 },
+            Event::Adapter(host, event) => {
+                let local = matches!(event, AdapterEvent::Local(_));
+                return recorder.adapter_happens(time, cause, host.0, event.what(), local);
+            }
+        };
+        recorder.happens(time, cause, label);
+    }
+
+    /// `rank` begins a call of this name at `time`, within those that it is in. For traces; costs nothing where nothing is recorded.
+    pub fn call_begins(&mut self, rank: Peer, name: &str, time: Ps) {
+        self.kernel.recorder.call_begins(rank.0, name, time);
+    }
+
+    /// The last call that `rank` began ends at `time`.
+    pub fn call_ends(&mut self, rank: Peer, time: Ps) {
+        self.kernel.recorder.call_ends(rank.0, time);
+    }
+
+    /// The running rank computes for so long: [`spend`](Self::spend), and traces say that it was the program itself.
+    pub fn compute(&mut self, rank: Peer, time: Ps) {
+        let from = self.kernel.procs.schedule.clock(rank.0);
+        self.spend(rank, time);
+        self.kernel.recorder.computes(rank.0, from, from + time);
+    }
+
+    /// The adapters of all hosts.
+    pub fn adapters(&self) -> impl Iterator<Item = (HostId, &dyn Adapter)> {
+        (0..)
+            .map(HostId)
+            .zip(self.adapters.iter().map(|adapter| &**adapter))
+    }
+
+    /// The latest time of all ranks and events so far.
+    pub fn elapsed(&self) -> Ps {
+        let schedule = &self.kernel.procs.schedule;
+        let clocks = (0..self.kernel.procs.size()).map(|rank| schedule.clock(rank));
+        clocks.fold(self.kernel.now, Ps::max)
+    }
+
     /// When the next event happens.
     pub fn next_event(&self) -> Option<Ps> {
         self.kernel.queue.next_time()
@@ -33,9 +96,12 @@ impl Core {
 
     /// The next event happens. False: there is none.
     pub fn step(&mut self) -> bool {
-        let Some((time, event)) = self.kernel.queue.pop() else {
+        let Some((time, event, cause)) = self.kernel.queue.pop_caused() else {
             return false;
         };
+        if self.kernel.recorder.is_on() {
+            self.note(time, cause, &event);
+        }
         debug_assert!(time >= self.kernel.now, "time goes back");
         self.kernel.now = time;
         match event {
@@ -97,10 +163,34 @@ impl Core {
                 _ if before.is_some() => return false,
                 _ => {
                     self.kernel.now = clock;
+                    self.kernel.recorder.acts(rank.0, clock);
                     return true;
                 }
             }
         }
+    }
+
+    /// Let happen what is before the next rank's turn, and begin that. None: all have ended.
+    pub fn next_rank(&mut self) -> Option<u32> {
+        loop {
+            let (time, _) = self.kernel.procs.schedule.next_turn()?;
+            match self.next_event() {
+                Some(event) if event <= time => {
+                    self.step();
+                }
+                _ => break,
+            }
+        }
+        let rank = self.kernel.procs.schedule.start()?;
+        self.kernel.now = self.kernel.procs.schedule.clock(rank);
+        Some(rank)
+    }
+
+    /// Nothing happens before this time but what the running rank does.
+    pub fn horizon(&mut self) -> Ps {
+        let other = self.kernel.procs.schedule.next_turn();
+        let event = self.next_event().unwrap_or(Ps::NEVER);
+        other.map_or(event, |(time, _)| time.min(event))
     }
 
     /// `peer` ends before its time.

@@ -1,32 +1,24 @@
 //! What the network has for each process: packets that have arrived, segments, faults, counters.
 
+use crate::memory::{self, Memory, OwnProcess};
 use crate::net::HostId;
 use crate::schedule::Schedule;
 use crate::time::Ps;
-use farpost_fabric::segment::Segment;
-use farpost_fabric::{Access, Counter, FabricError, Fault, FaultLog, LANES, Peer, Result, SegmentId};
+pub use farpost_simlink::{Arrived, OpId};
+use farpost_fabric::{Access, Counter, Descriptor, FabricError, Fault, FaultLog, LANES, Peer, Result, SegmentId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A packet in the memory of its receiver.
-#[derive(Debug)]
-pub struct Arrived {
-    pub from: Peer,
-    pub bytes: Vec<u8>,
-}
-
 /// A published segment.
 pub struct Published {
-    pub segment: Segment,
+    pub segment: Memory,
     pub access: Access,
 }
 
-/// Names an operation that its process waits for or asks about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpId(pub usize);
-
 struct Op {
     owner: Peer,
+    /// What is moved, where it is a transfer.
+    transfer: Option<Descriptor>,
     /// What it gave, once it has ended: bytes of a read.
     ended: Option<Result<Vec<u8>>>,
 }
@@ -50,6 +42,8 @@ pub struct ImportState {
 /// One process.
 pub struct Process {
     pub host: HostId,
+    /// Where it is a process of its own and not part of this one.
+    pub own: Option<OwnProcess>,
     pub arrived: [VecDeque<Arrived>; LANES],
     /// How it ended, if it did before its time.
     pub dead: Option<String>,
@@ -78,6 +72,7 @@ impl Processes {
     pub fn new(hosts: &[HostId]) -> Self {
         let process = |host: &HostId| Process {
             host: *host,
+            own: None,
             arrived: std::array::from_fn(|_| VecDeque::new()),
             dead: None,
             faults: FaultLog::default(),
@@ -186,7 +181,11 @@ impl Processes {
 
     /// `owner` begins something that it will ask about.
     pub fn begin(&mut self, owner: Peer) -> OpId {
-        OpId(self.ops.insert(Op { owner, ended: None }))
+        OpId(self.ops.insert(Op {
+            owner,
+            transfer: None,
+            ended: None,
+        }))
     }
 
     /// It ends at `now`.
@@ -206,6 +205,32 @@ impl Processes {
         Some(result)
     }
 
+    /// `op` is to move this, as its owner sees it.
+    pub fn set_transfer(&mut self, op: OpId, descriptor: &Descriptor) {
+        if let Some(it) = self.ops.get_mut(op.0) {
+            it.transfer = Some(*descriptor);
+        }
+    }
+
+    /// Carry out the transfer that `op` is, or `descriptor`, of this process, if it is none.
+    ///
+    /// # Errors
+    /// An address that the peer got wrong; a process that has ended.
+    pub fn move_bytes(&self, op: OpId, descriptor: &Descriptor) -> Result<Vec<u8>> {
+        let of = |peer: Peer| self.of(peer).own.as_ref().map(OwnProcess::pid);
+        match self.ops.get(op.0) {
+            // Adapters turn descriptors round; the owner's is the one whose addresses are known to be whose.
+            Some(Op {
+                owner,
+                transfer: Some(it),
+                ..
+            }) => memory::move_bytes(of(*owner), of(it.peer), it)?,
+            Some(_) => memory::move_bytes(None, None, descriptor)?,
+            None => {}
+        }
+        Ok(Vec::new())
+    }
+
     /// Nobody asks any more.
     pub fn forget(&mut self, op: OpId) {
         self.ops.try_remove(op.0);
@@ -213,7 +238,7 @@ impl Processes {
 
     // Segments.
 
-    pub fn publish(&mut self, owner: Peer, id: SegmentId, segment: &Segment, access: Access) -> Result<()> {
+    pub fn publish(&mut self, owner: Peer, id: SegmentId, segment: &Memory, access: Access) -> Result<()> {
         access.check(self.size())?;
         if self.published.contains_key(&(owner, id)) {
             return Err(FabricError::InUse { id: id.0 });
@@ -232,7 +257,7 @@ impl Processes {
 
     pub fn unpublish(&mut self, owner: Peer, id: SegmentId) -> Result<()> {
         let gone = self.published.remove(&(owner, id));
-        gone.map(|_| ()).ok_or(FabricError::not_published(owner, id))
+        gone.map(|published| published.segment.withdraw()).ok_or(FabricError::not_published(owner, id))
     }
 
     pub fn published(&self, owner: Peer, id: SegmentId) -> Result<&Published> {
@@ -284,6 +309,10 @@ impl Processes {
             self.count(of, fault.peer, Counter::Faults, 1);
         }
         self.all[of.index()].faults.record(fault);
+    }
+
+    pub fn has_faults(&self, of: Peer) -> bool {
+        !self.all[of.index()].faults.is_empty()
     }
 
     pub fn take_faults(&mut self, of: Peer) -> (Vec<Fault>, u64) {

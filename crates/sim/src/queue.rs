@@ -1,11 +1,13 @@
 //! Events in the order of their times; those of the same time in the order in which they were made.
 
+use crate::record::{Cause, Recorder};
 use crate::time::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 struct Entry<E> {
     at: (Ps, u64),
+    cause: Cause,
     event: E,
 }
 
@@ -34,6 +36,8 @@ pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     /// Events ever made.
     made: u64,
+    /// Knows what the events are caused by.
+    recorder: Recorder,
 }
 
 impl<E> Default for EventQueue<E> {
@@ -41,16 +45,23 @@ impl<E> Default for EventQueue<E> {
         Self {
             heap: BinaryHeap::new(),
             made: 0,
+            recorder: Recorder::default(),
         }
     }
 }
 
 impl<E> EventQueue<E> {
+    /// From now on events remember their causes.
+    pub fn record(&mut self, recorder: &Recorder) {
+        self.recorder = recorder.clone();
+    }
+
     /// `event` happens at `time`.
     pub fn at(&mut self, time: Ps, event: E) {
         self.made += 1;
         self.heap.push(Reverse(Entry {
             at: (time, self.made),
+            cause: self.recorder.cause(),
             event,
         }));
     }
@@ -62,8 +73,13 @@ impl<E> EventQueue<E> {
 
     /// The next one and its time.
     pub fn pop(&mut self) -> Option<(Ps, E)> {
-        let Reverse(Entry { at, event }) = self.heap.pop()?;
-        Some((at.0, event))
+        self.pop_caused().map(|(time, event, _)| (time, event))
+    }
+
+    /// The next one, its time, and what it was made by.
+    pub fn pop_caused(&mut self) -> Option<(Ps, E, Cause)> {
+        let Reverse(Entry { at, cause, event }) = self.heap.pop()?;
+        Some((at.0, event, cause))
     }
 
     /// Events ever made.

@@ -1,18 +1,53 @@
 //! Ranks as coroutines of one thread: each is a program with a stack of its own, and calls that wait let others run.
 
 use crate::core::Core;
-use crate::fabric::SimFabric;
+use crate::fabric::{SimFabric, Within};
 use crate::running::{Running, Yield};
 use crate::time::Ps;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use farpost_fabric::Peer;
-use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 /// Bytes of a rank's stack. Only what is used takes memory.
 const STACK: usize = 1 << 20;
+
+/// Turns in a row in which nothing happened.
+#[derive(Default)]
+pub(crate) struct Idle {
+    turns: u64,
+    made: u64,
+    /// When something last happened.
+    since: Ps,
+}
+
+impl Idle {
+    /// A turn of `rank` has ended. True: so many in a row have ended in sleep without an event that ranks wait for each other.
+    pub fn count(&mut self, core: &Core, rank: u32) -> bool {
+        let events = core.kernel.queue.made();
+        let moved = events != self.made || !core.kernel.procs.schedule.is_asleep(rank);
+        self.turns = if moved { 0 } else { self.turns + 1 };
+        self.made = events;
+        if moved {
+            self.since = core.kernel.now;
+        }
+        self.turns > HANGS + 100 * u64::from(core.kernel.procs.size())
+    }
+
+    /// So many turns have passed without an event that only what is outside of the machine can help, if there is anything.
+    pub fn is_long(&self, core: &Core) -> bool {
+        self.turns > 4 * u64::from(core.kernel.procs.size())
+    }
+
+    /// The error of it.
+    pub fn hang(&self, core: &Core) -> RunError {
+        RunError::Hang {
+            time: self.since,
+            left: core.kernel.procs.schedule.left().collect(),
+        }
+    }
+}
 
 /// So many turns without an event and without a rank that ends: ranks wait for each other.
 const HANGS: u64 = 100_000;
@@ -23,7 +58,7 @@ type Program<'a, T> = Box<dyn FnOnce(&Yield) -> T + 'a>;
 /// Why ranks did not come to their end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("after {time} of virtual time {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
+    #[error("from {time} of virtual time on {} ranks wait for each other, and nothing is on its way; the first are {:?}", left.len(), &left[..left.len().min(8)])]
     Hang { time: Ps, left: Vec<u32> },
     #[error("no memory for a rank's stack: {0}")]
     Stack(std::io::Error),
@@ -45,7 +80,7 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {
             running.set_yielder(rank, Some(NonNull::from(yielder)));
-            let result = body(SimFabric::new(Rc::clone(&running), Peer(rank)));
+            let result = body(SimFabric::new(Within::new(Rc::clone(&running), Peer(rank))));
             running.set_yielder(rank, None);
             result
         });
@@ -57,26 +92,18 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
         })));
     }
     let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
-    let (mut turns, mut made) = (0, 0);
-    while let Some(rank) = next_rank(&running.core) {
+    let mut idle = Idle::default();
+    while let Some(rank) = running.core.borrow_mut().next_rank() {
         let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
         if let CoroutineResult::Return(result) = coroutine.resume(()) {
             results[rank as usize] = Some(result);
             // Its stack is free.
             coroutines[rank as usize] = None;
             running.core.borrow_mut().kernel.procs.schedule.end();
-            turns = 0;
         }
-        let events = running.core.borrow().kernel.queue.made();
-        turns = if events == made { turns + 1 } else { 0 };
-        made = events;
-        if turns > HANGS + 100 * u64::from(size) {
-            let core = running.core.borrow();
-            let left: Vec<u32> = core.kernel.procs.schedule.left().collect();
-            return Err(RunError::Hang {
-                time: core.kernel.now,
-                left,
-            });
+        let core = running.core.borrow();
+        if idle.count(&core, rank) {
+            return Err(idle.hang(&core));
         }
     }
     drop(coroutines);
@@ -89,21 +116,4 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
             .collect(),
         core,
     ))
-}
-
-/// Let happen what is before the next rank's turn, and begin that. None: all have ended.
-fn next_rank(core: &RefCell<Core>) -> Option<u32> {
-    let mut core = core.borrow_mut();
-    loop {
-        let (time, _) = core.kernel.procs.schedule.next_turn()?;
-        match core.next_event() {
-            Some(event) if event <= time => {
-                core.step();
-            }
-            _ => break,
-        }
-    }
-    let rank = core.kernel.procs.schedule.start()?;
-    core.kernel.now = core.kernel.procs.schedule.clock(rank);
-    Some(rank)
 }

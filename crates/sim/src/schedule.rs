@@ -4,6 +4,7 @@
 //! their numbers. A rank that waits is asleep until something happens to it, or until a deadline. Waits are polls in loops: what happens between two polls is seen
 //! at the second one, so a sleep ends at a multiple of the loop's period.
 
+use crate::record::Recorder;
 use crate::time::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,6 +18,8 @@ enum Turn {
         period: Ps,
         deadline: Ps,
     },
+    /// Does something else, for an unknown time.
+    Away,
     Ended,
 }
 
@@ -36,6 +39,7 @@ pub struct Schedule {
     ranks: Vec<Rank>,
     heap: BinaryHeap<Reverse<(Ps, u32, u32)>>,
     running: Option<u32>,
+    recorder: Recorder,
 }
 
 impl Schedule {
@@ -52,7 +56,13 @@ impl Schedule {
             ranks: (0..size).map(rank).collect(),
             heap: (0..size).map(|rank| Reverse((Ps::ZERO, rank, 0))).collect(),
             running: None,
+            recorder: Recorder::default(),
         }
+    }
+
+    /// From now on waits are written down.
+    pub fn record(&mut self, recorder: &Recorder) {
+        self.recorder = recorder.clone();
     }
 
     /// Who runs, while one does.
@@ -93,7 +103,16 @@ impl Schedule {
         self.heap.pop();
         let it = &mut self.ranks[rank as usize];
         it.stamp = it.stamp.wrapping_add(1);
+        let slept = match it.turn {
+            Turn::Asleep { since, .. } => Some(since),
+            _ => None,
+        };
         (it.clock, it.turn) = (time.max(it.clock), Turn::Ready);
+        let clock = it.clock;
+        if let Some(since) = slept {
+            self.recorder.slept(rank, (since, clock));
+        }
+        self.recorder.acts(rank, clock);
         self.running = Some(rank);
         Some(rank)
     }
@@ -124,7 +143,23 @@ impl Schedule {
             let it = &mut self.ranks[rank as usize];
             it.turn = Turn::Ended;
             it.stamp = it.stamp.wrapping_add(1);
+            self.recorder.ends(rank, it.clock);
         }
+    }
+
+    /// The running rank does something else, for an unknown time: others run on.
+    pub fn away(&mut self) {
+        if let Some(rank) = self.running.take() {
+            self.ranks[rank as usize].turn = Turn::Away;
+        }
+    }
+
+    /// It is back, and has a turn at `now`, or at its own time if that is later.
+    pub fn back(&mut self, rank: u32, now: Ps) {
+        let it = &mut self.ranks[rank as usize];
+        it.turn = Turn::Ready;
+        it.clock = it.clock.max(now);
+        self.push(self.clock(rank), rank);
     }
 
     /// Something happens to `rank` at `now`.
@@ -148,7 +183,9 @@ impl Schedule {
             };
             it.turn = Turn::Ready;
             it.clock = seen.max(since).min(deadline).max(it.taken);
-            self.push(self.clock(rank), rank);
+            let clock = it.clock;
+            self.recorder.woken(rank, (since, clock), now);
+            self.push(clock, rank);
         }
     }
 
@@ -157,18 +194,26 @@ impl Schedule {
         let it = &mut self.ranks[rank as usize];
         match it.turn {
             Turn::Ready => {
-                it.clock = it.clock.max(now) + time;
+                let begins = it.clock.max(now);
+                it.clock = begins + time;
+                self.recorder.interrupted(rank, begins, it.clock);
                 if self.running != Some(rank) {
                     self.push(self.clock(rank), rank);
                 }
             }
             Turn::Asleep { deadline, .. } => {
                 it.taken = now + time;
+                self.recorder.interrupted(rank, now, it.taken);
                 let wakes = deadline.max(it.taken);
                 self.push(wakes, rank);
             }
-            Turn::Ended => {}
+            Turn::Away | Turn::Ended => {}
         }
+    }
+
+    /// Whether `rank` sleeps.
+    pub fn is_asleep(&self, rank: u32) -> bool {
+        matches!(self.ranks[rank as usize].turn, Turn::Asleep { .. })
     }
 
     /// Whether something has happened to `rank` since this was last asked.

@@ -4,6 +4,7 @@
 
 use core::ffi::c_int;
 
+use farpost_simlink::shared_clock;
 use farpost_mpi::info::Info;
 use farpost_mpi::{Error, Result, error, fail};
 
@@ -145,11 +146,11 @@ pub(crate) fn mpi_abort(cx: &Cx, a: arg::Abort) -> Result<()> {
     )
 }
 
-pub(crate) fn mpi_get_processor_name(_: &Cx, a: arg::GetProcessorName) -> Result<()> {
-    a.resultlen.set(
-        a.name
-            .set(&farpost_job::host_name(), abi::MPI_MAX_PROCESSOR_NAME as usize),
-    );
+pub(crate) fn mpi_get_processor_name(cx: &Cx, a: arg::GetProcessorName) -> Result<()> {
+    let simulated = cx.node.get().and_then(|node| node.simulated_host());
+    let name = simulated.unwrap_or_else(farpost_job::host_name);
+    a.resultlen
+        .set(a.name.set(&name, abi::MPI_MAX_PROCESSOR_NAME as usize));
     Ok(())
 }
 
@@ -163,11 +164,17 @@ fn clock(read: impl Fn(&mut libc::timespec) -> c_int) -> f64 {
 }
 
 pub(crate) fn mpi_wtime() -> f64 {
+    if let Some(time) = shared_clock::look() {
+        return time.secs();
+    }
     // SAFETY: the call fills the timespec it is given.
     clock(|time| unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, time) })
 }
 
 pub(crate) fn mpi_wtick() -> f64 {
+    if let Some(tick) = shared_clock::tick() {
+        return tick.secs();
+    }
     // SAFETY: the call fills the timespec it is given.
     clock(|time| unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, time) })
 }

@@ -1,4 +1,7 @@
 //! The exported names of the interfaces beside MPI, generated from `api/*.toml`, and the way into the library that they share.
+use farpost_node::Node;
+use farpost_simlink::shared_clock;
+
 use crate::cx::{self, Cx, Guard};
 use crate::forked;
 use crate::lock;
@@ -29,12 +32,22 @@ pub(crate) fn enter<T>(
     }
     let _inside = lock::enter_threaded();
     roll::called_beside(interface, function);
+    if shared_clock::is_watched() {
+        watched(name);
+    }
     // Dropped before the lock is let go: nobody sees what a panic left half done.
     let guard = Guard(name);
     let value = body(cx::process());
     roll::leaves();
     core::mem::forget(guard);
     value
+}
+
+#[cold]
+fn watched(name: &'static str) {
+    if let Some(link) = cx::process().node.get().and_then(Node::watcher) {
+        link.enter(name);
+    }
 }
 
 include!(concat!(env!("OUT_DIR"), "/beside.rs"));

@@ -7,6 +7,8 @@ use core::ffi::c_int;
 use farpost_mpi::errhandler::Outcome;
 use farpost_mpi::{Error, ErrorClass, Result};
 
+use farpost_node::Node;
+
 use crate::check::{self, Check};
 use crate::cx::{CommRef, Cx, comm_name, process};
 use crate::forked;
@@ -60,7 +62,7 @@ pub(crate) fn call(
     let _inside = lock::enter();
     roll::called(fun.0);
     let cx = process();
-    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) {
+    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) && !watched(cx, fun) {
         give_nulls();
         return not_now(cx, fun);
     }
@@ -90,7 +92,7 @@ pub(crate) fn call_or_check(
     give_nulls: impl FnOnce(),
 ) -> c_int {
     let run = |cx: &'static Cx| {
-        if cx.life.stage.get() != Stage::Active {
+        if cx.life.stage.get() != Stage::Active && !watched(cx, fun) {
             if checked(cx, fun) {
                 return call_checked(cx, fun, on, check, give_nulls);
             }
@@ -120,6 +122,17 @@ fn checked(cx: &'static Cx, fun: Fun) -> bool {
         check.enter(cx, fun);
     }
     checked
+}
+
+/// Whether this is a call of a program whose calls matter to the simulation, told to it then.
+#[cold]
+#[inline(never)]
+fn watched(cx: &'static Cx, fun: Fun) -> bool {
+    let watched = cx.life.stage.get() == Stage::Watched;
+    if watched && let Some(link) = cx.node.get().and_then(Node::watcher) {
+        link.enter(fun.name());
+    }
+    watched
 }
 
 #[cold]

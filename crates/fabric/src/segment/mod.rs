@@ -6,7 +6,7 @@
 mod moving;
 mod sparse;
 
-pub use moving::move_bytes;
+pub use moving::{move_bytes, read_process, write_process};
 
 use crate::{LINE_BYTES, Line, LocalMemory, assert_aligned, bytes_of};
 use sparse::SparseBytes;

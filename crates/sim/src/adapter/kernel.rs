@@ -1,13 +1,14 @@
 //! What all adapters of a machine share: time, network, processes.
 
 use super::{AdapterEvent, Event};
+use crate::memory::Memory;
 use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
 use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
+use crate::record::{Mark, MessageKind, Recorder};
 use crate::time::Ps;
 use crate::topology::{Port, Route, Topology};
-use farpost_fabric::segment::Segment;
-use farpost_fabric::{Descriptor, FabricError, Fault, Peer};
+use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ pub enum What {
     /// Bytes for a segment.
     Write {
         import: ImportId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         bytes: Vec<u8>,
     },
@@ -35,7 +36,7 @@ pub enum What {
     /// Bytes of a segment are wanted.
     Read {
         op: OpId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         len: usize,
     },
@@ -52,6 +53,8 @@ pub struct Message {
     pub from: Peer,
     pub to: Peer,
     pub what: What,
+    /// Its name in a recording.
+    pub mark: Mark,
 }
 
 /// What a packet of the network carries.
@@ -75,6 +78,9 @@ pub struct Kernel {
     pub net: Network<Load>,
     pub procs: Processes,
     pub chance: fastrand::Rng,
+    pub recorder: Recorder,
+    /// Of which message packets are that carry parts of one.
+    pub sending: Mark,
     topology: Box<dyn Topology>,
     paths: HashMap<PathKey, Option<Path>>,
     scratch: Vec<Hop>,
@@ -88,10 +94,48 @@ impl Kernel {
             net,
             procs,
             chance: fastrand::Rng::with_seed(seed),
+            recorder: Recorder::default(),
+            sending: Mark::NONE,
             topology,
             paths: HashMap::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// From now on everything is written down.
+    pub(crate) fn record(&mut self, recorder: &Recorder) {
+        self.recorder = recorder.clone();
+        self.queue.record(recorder);
+        self.net.record(recorder);
+        self.procs.schedule.record(recorder);
+    }
+
+    /// How hosts are connected.
+    pub fn topology(&self) -> &dyn Topology {
+        &*self.topology
+    }
+
+    /// A message begins now. What is sent from here on is of it, until something else is said.
+    pub fn message(&mut self, from: Peer, to: Peer, what: What) -> Message {
+        let (kind, bytes) = match &what {
+            What::Write { bytes, .. } => (MessageKind::Put, bytes.len()),
+            What::Packet { bytes, .. } => (MessageKind::Packet, bytes.len()),
+            What::Ring => (MessageKind::Ring, 0),
+            What::Moved { descriptor, .. } => match descriptor.direction {
+                Direction::Put => (MessageKind::Transfer, descriptor.len),
+                Direction::Get => (MessageKind::Ask, descriptor.len),
+            },
+            What::Read { len, .. } => (MessageKind::Get, *len),
+            What::Answer { bytes, .. } => (MessageKind::Answer, bytes.len()),
+        };
+        let mark = self.mark(kind, (from, to), bytes as u64);
+        Message { from, to, what, mark }
+    }
+
+    /// A name in the recording for a message that begins now.
+    pub fn mark(&mut self, kind: MessageKind, (from, to): (Peer, Peer), bytes: u64) -> Mark {
+        self.sending = self.recorder.message(kind, (from.0, to.0), bytes, self.now);
+        self.sending
     }
 
     /// Rails of each host.
@@ -156,13 +200,19 @@ impl Kernel {
     /// A packet begins its way now. Its last byte comes at `tail`.
     pub fn send(&mut self, hosts: (HostId, HostId), bytes: u32, lane: u8, path: &Path, tail: Ps, load: Load) {
         let times = (self.now, tail);
-        let packet = Packet::new(hosts, bytes, lane, Rc::clone(path), times, load);
+        let mark = match &load {
+            Load::Last(message) => message.mark,
+            _ => self.sending,
+        };
+        let mut packet = Packet::new(hosts, bytes, lane, Rc::clone(path), times, load);
+        packet.mark = mark;
         self.net.send(&mut self.queue, self.now, packet);
     }
 
     /// A message takes effect now, in the memory of its receiver. Reads are the adapter's affair.
     pub fn deliver(&mut self, message: Message) {
-        let Message { from, to, what } = message;
+        let Message { from, to, what, mark } = message;
+        self.recorder.arrives(mark, self.now);
         if let Err(error) = self.procs.check_alive(to) {
             if let What::Packet { .. } = what {
                 self.procs.record_fault(from, Fault { peer: to, error });
@@ -176,7 +226,7 @@ impl Kernel {
                 bytes,
                 ..
             } => {
-                farpost_fabric::LocalMemory::write(&segment, offset, &bytes);
+                segment.write(offset, &bytes);
                 self.procs.touch(to, self.now);
             }
             What::Packet { lane, bytes } => {
@@ -185,7 +235,7 @@ impl Kernel {
             }
             What::Ring => self.procs.ring(to, self.now),
             What::Moved { op, descriptor } => {
-                let result = farpost_fabric::segment::move_bytes(&descriptor).map(|()| Vec::new());
+                let result = self.procs.move_bytes(op, &descriptor);
                 self.procs.finish(op, self.now, result);
             }
             What::Answer { op, bytes } => self.procs.finish(op, self.now, Ok(bytes)),

@@ -59,7 +59,8 @@ pub struct Queued {
     here: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// The host has stored a packet, or a pointer to it, and counted it.
     Queued(Box<Queued>),
@@ -441,7 +442,7 @@ impl Adapter for Lanai {
             lane: packet.lane,
             bytes: packet.bytes.to_vec(),
         };
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         match self.queued(kernel, message, packet.route) {
             Ok(queued) => (self.hand_over(kernel, queued), TrySend::Sent),
             Err(message) => {
@@ -469,7 +470,8 @@ impl Adapter for Lanai {
     fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
         let Pair { from, to } = pair;
         let what = What::Ring;
-        match self.queued(kernel, Message { from, to, what }, Route::Fixed(0)) {
+        let message = kernel.message(from, to, what);
+        match self.queued(kernel, message, Route::Fixed(0)) {
             Ok(queued) => self.hand_over(kernel, queued),
             // Where nothing leads there is nobody to ring.
             Err(_) => Ps::ZERO,

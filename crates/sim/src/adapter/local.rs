@@ -34,7 +34,8 @@ impl Default for LocalParams {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// A message is there.
     Seen(Box<Message>),
@@ -92,7 +93,8 @@ impl Adapter for Local {
             bytes: put.bytes.to_vec(),
         };
         let Pair { from, to } = put.pair;
-        self.show(kernel, done, Message { from, to, what });
+        let message = kernel.message(from, to, what);
+        self.show(kernel, done, message);
         Ok(done - kernel.now)
     }
 
@@ -106,7 +108,7 @@ impl Adapter for Local {
         let host = kernel.procs.host_of(get.pair.from);
         let done = self.copy(kernel, host, get.len);
         let mut bytes = vec![0; get.len];
-        farpost_fabric::LocalMemory::read(get.segment, get.offset, &mut bytes);
+        get.segment.read(get.offset, &mut bytes);
         let op = kernel.procs.begin(get.pair.from);
         let now = kernel.now;
         kernel.procs.finish(op, now, Ok(bytes));
@@ -124,7 +126,8 @@ impl Adapter for Local {
             lane: packet.lane,
             bytes: packet.bytes.to_vec(),
         };
-        self.show(kernel, done, Message { from, to, what });
+        let message = kernel.message(from, to, what);
+        self.show(kernel, done, message);
         (done - kernel.now, TrySend::Sent)
     }
 
@@ -138,7 +141,8 @@ impl Adapter for Local {
         let Pair { from, to } = pair;
         let now = kernel.now;
         let what = What::Ring;
-        self.show(kernel, now, Message { from, to, what });
+        let message = kernel.message(from, to, what);
+        self.show(kernel, now, message);
         Ps::ZERO
     }
 
@@ -160,7 +164,7 @@ impl Adapter for Local {
             Direction::Put => self.params.latency,
         };
         let (from, to) = (me, descriptor.peer);
-        let event = Event::Seen(Box::new(Message { from, to, what }));
+        let event = Event::Seen(Box::new(kernel.message(from, to, what)));
         kernel.at(done + latency, host, AdapterEvent::Local(event));
         kernel
             .procs

@@ -19,11 +19,11 @@ pub use rsm::{Cesr, Rsm, RsmParams};
 pub use seastar::{SeaStar, SeaStarParams};
 pub use startx::{DmaParams, RECEIVE_COUNT, StarTx, StarTxParams};
 
+use crate::memory::Memory;
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
 use crate::topology::Route;
-use farpost_fabric::segment::Segment;
 use farpost_fabric::{Descriptor, FabricError, Peer, Result, TrySend};
 
 /// What happens inside adapters, by kind.
@@ -35,6 +35,20 @@ pub enum AdapterEvent {
     SeaStar(seastar::Event),
     StarTx(startx::Event),
     Rsm(rsm::Event),
+}
+
+impl AdapterEvent {
+    /// Its kind, in words with `_` between them.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Local(event) => event.into(),
+            Self::Lanai(event) => event.into(),
+            Self::Rdma(event) => event.into(),
+            Self::SeaStar(event) => event.into(),
+            Self::StarTx(event) => event.into(),
+            Self::Rsm(event) => event.into(),
+        }
+    }
 }
 
 /// What happens on the machine.
@@ -62,7 +76,7 @@ pub struct Pair {
 pub struct Put<'a> {
     pub pair: Pair,
     pub import: ImportId,
-    pub segment: &'a Segment,
+    pub segment: &'a Memory,
     pub offset: usize,
     pub bytes: &'a [u8],
     /// All of it arrives at once: a word, a line.
@@ -72,7 +86,7 @@ pub struct Put<'a> {
 /// A part of another process's segment.
 pub struct Get<'a> {
     pub pair: Pair,
-    pub segment: &'a Segment,
+    pub segment: &'a Memory,
     pub offset: usize,
     pub len: usize,
 }

@@ -32,7 +32,8 @@ pub struct RdmaParams {
     pub queue: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// Something is in memory, and takes effect.
     Stored(Box<Message>),
@@ -136,7 +137,7 @@ impl Adapter for Rdma {
         };
         let host = kernel.procs.host_of(to);
         kernel.procs.import_of(put.import).under_way += 1;
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         if self
             .send(kernel, host, put.bytes.len(), Route::Fixed(0), message)
             .is_some()
@@ -164,7 +165,7 @@ impl Adapter for Rdma {
             len: get.len,
         };
         let host = kernel.procs.host_of(to);
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         if self.send(kernel, host, 0, Route::Fixed(0), message).is_some() {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
@@ -182,7 +183,7 @@ impl Adapter for Rdma {
             bytes: packet.bytes.to_vec(),
         };
         let host = kernel.procs.host_of(to);
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         if self
             .send(kernel, host, packet.bytes.len(), packet.route, message)
             .is_some()
@@ -201,11 +202,7 @@ impl Adapter for Rdma {
     fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
         let Pair { from, to } = pair;
         let host = kernel.procs.host_of(to);
-        let message = Message {
-            from,
-            to,
-            what: What::Ring,
-        };
+        let message = kernel.message(from, to, What::Ring);
         // Where nothing leads there is nobody to ring.
         let _ = self.send(kernel, host, 0, Route::Fixed(0), message);
         self.params.post
@@ -227,7 +224,7 @@ impl Adapter for Rdma {
             Direction::Put => descriptor.len,
             Direction::Get => 0,
         };
-        let message = Message { from: me, to, what };
+        let message = kernel.message(me, to, what);
         if self.send(kernel, host, bytes, Route::Fixed(0), message).is_some() {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
@@ -251,16 +248,12 @@ impl Adapter for Rdma {
                 len,
             } => {
                 let mut bytes = vec![0; len];
-                farpost_fabric::LocalMemory::read(&segment, offset, &mut bytes);
+                segment.read(offset, &mut bytes);
                 let (from, to) = (message.to, message.from);
                 let what = What::Answer { op, bytes };
-                let _ = self.send(
-                    kernel,
-                    packet.from,
-                    len,
-                    Route::Fixed(0),
-                    Message { from, to, what },
-                );
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let _ = self.send(kernel, packet.from, len, Route::Fixed(0), answer);
             }
             What::Moved { op, descriptor }
                 if descriptor.direction == Direction::Get && packet.from != self.host =>
@@ -280,13 +273,9 @@ impl Adapter for Rdma {
                         ..descriptor
                     },
                 };
-                let _ = self.send(
-                    kernel,
-                    packet.from,
-                    descriptor.len,
-                    Route::Fixed(0),
-                    Message { from, to, what },
-                );
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let _ = self.send(kernel, packet.from, descriptor.len, Route::Fixed(0), answer);
             }
             what => {
                 message.what = what;

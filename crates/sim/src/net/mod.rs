@@ -16,6 +16,7 @@ pub use packet::{Fate, Hop, Packet, PacketId, Path};
 pub use resource::{Resource, ResourceId, ResourceSpec, Usage};
 
 use crate::queue::EventQueue;
+use crate::record::Recorder;
 use crate::time::Ps;
 use resource::Place;
 use slab::Slab;
@@ -59,6 +60,7 @@ pub struct Network<L> {
     sinks: Vec<Vec<Place>>,
     faults: Faults,
     chance: fastrand::Rng,
+    recorder: Recorder,
 }
 
 impl<L> Network<L> {
@@ -71,7 +73,18 @@ impl<L> Network<L> {
             sinks: (0..hosts).map(|_| sink()).collect(),
             faults: Faults::default(),
             chance: fastrand::Rng::with_seed(seed),
+            recorder: Recorder::default(),
         }
+    }
+
+    /// From now on services are written down.
+    pub fn record(&mut self, recorder: &Recorder) {
+        self.recorder = recorder.clone();
+    }
+
+    /// The number of a packet in a recording.
+    pub fn travel(&self, id: PacketId) -> u32 {
+        self.packets[id.0].travel
     }
 
     /// One more resource.
@@ -130,9 +143,11 @@ impl<L> Network<L> {
         &mut self,
         queue: &mut EventQueue<E>,
         now: Ps,
-        packet: Packet<L>,
+        mut packet: Packet<L>,
     ) -> PacketId {
         let first = packet.path[0];
+        let hosts = (packet.from.0, packet.to.0);
+        packet.travel = self.recorder.travels(packet.mark, hosts, packet.bytes, now);
         self.resources[first.resource.index()].places[first.lane as usize].take();
         let id = PacketId(self.packets.insert(packet));
         queue.at(now, NetEvent::Head(id).into());
@@ -160,7 +175,10 @@ impl<L> Network<L> {
                     return self.lose(queue, now, id, hop);
                 }
                 resource.waiting[hop.lane as usize].push_back((now, id));
+                resource.queued += 1;
                 self.start(queue, now, hop.resource);
+                let resource = &mut self.resources[hop.resource.index()];
+                resource.usage.longest = resource.usage.longest.max(resource.queued);
                 None
             }
             NetEvent::Served(id) => {
@@ -211,7 +229,9 @@ impl<L> Network<L> {
         // Bytes that come slower than this resource serves keep it until the last has come.
         let served = (now + resource.spec.service(it.bytes)).max(it.tail_in);
         resource.serving = Some((packet, lane as u8));
+        resource.queued -= 1;
         resource.usage.note(now, came, served, it.bytes);
+        self.recorder.serves(it.travel, id.0, came, (now, served));
         let latency = resource.spec.latency;
         it.tail_in = served + latency;
         it.at += 1;

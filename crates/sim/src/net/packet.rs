@@ -1,6 +1,7 @@
 //! A packet on its way.
 
 use super::{HostId, ResourceId};
+use crate::record::{Mark, Travel};
 use crate::time::Ps;
 use std::rc::Rc;
 
@@ -41,6 +42,10 @@ pub struct Packet<L> {
     /// It has been changed on its way.
     pub damaged: bool,
     pub load: L,
+    /// Of which message, for people.
+    pub mark: Mark,
+    /// Its number in a recording.
+    pub(super) travel: u32,
     pub(super) at: usize,
     /// When the last byte is before the next resource.
     pub(super) tail_in: Ps,
@@ -66,6 +71,8 @@ impl<L> Packet<L> {
             since: now,
             damaged: false,
             load,
+            mark: Mark::NONE,
+            travel: Travel::NONE,
             at: 0,
             tail_in: tail,
         }

@@ -69,6 +69,8 @@ pub struct Usage {
     pub waited: Ps,
     pub packets: u64,
     pub bytes: u64,
+    /// Packets that waited before it at once, at most.
+    pub longest: u32,
 }
 
 impl Usage {
@@ -87,6 +89,8 @@ pub struct Resource {
     pub broken: bool,
     /// Packets before it with the time they came, by lane.
     pub(super) waiting: Vec<VecDeque<(Ps, PacketId)>>,
+    /// How many those are.
+    pub(super) queued: u32,
     /// Places in the buffers before it, by lane.
     pub(super) places: Vec<Place>,
     /// The packet being served, and its lane.
@@ -100,6 +104,7 @@ impl Resource {
             places: (0..spec.lanes).map(|_| Place::new(spec.room)).collect(),
             spec,
             usage: Usage::default(),
+            queued: 0,
             broken: false,
             serving: None,
         }

@@ -32,9 +32,10 @@ use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, P
 use crate::machine;
 use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
+use crate::record::MessageKind;
 use crate::time::{Ps, Rate};
 use crate::topology::Route;
-use farpost_fabric::{FabricError, Fault, LocalMemory, Peer, Result, TrySend};
+use farpost_fabric::{FabricError, Fault, Peer, Result, TrySend};
 use registers::Registers;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -121,7 +122,8 @@ impl RsmParams {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// A train is in memory, and takes effect.
     Stored(Box<Train>),
@@ -241,7 +243,12 @@ impl Rsm {
 
     /// What a train does at its end, seen from the host that it came to.
     fn take(&mut self, kernel: &mut Kernel, train: Train) {
-        let Train { from, to, line, .. } = train;
+        let Train {
+            from, to, line, mark, ..
+        } = train;
+        if !matches!(&line, Line::Write { put, .. } if put.left.get() > 1) {
+            kernel.recorder.arrives(mark, kernel.now);
+        }
         match line {
             Line::Write {
                 put,
@@ -251,7 +258,7 @@ impl Rsm {
             } => {
                 let error = kernel.procs.check_alive(to).err();
                 if error.is_none() {
-                    LocalMemory::write(&segment, offset, &bytes);
+                    segment.write(offset, &bytes);
                     put.left.set(put.left.get() - 1);
                     if put.left.get() == 0 {
                         let now = kernel.now;
@@ -279,12 +286,12 @@ impl Rsm {
                 len,
             } => {
                 let mut bytes = vec![0; len];
-                LocalMemory::read(&segment, offset, &mut bytes);
+                segment.read(offset, &mut bytes);
                 let lines = self.params.lines(offset, len);
                 self.answer(kernel, (to, from), train.rail, lines, Line::Loaded { get, bytes });
             }
             Line::Loaded { get, bytes } => self.loaded(kernel, get, bytes),
-            Line::Interrupt(what) => kernel.deliver(Message { from, to, what }),
+            Line::Interrupt(what) => kernel.deliver(Message { from, to, what, mark }),
             Line::Ack { .. } => unreachable!("acknowledgements end at the NI"),
         }
     }
@@ -377,6 +384,7 @@ impl Adapter for Rsm {
             rail,
             lines: 1,
             line,
+            mark: kernel.mark(MessageKind::Barrier, (pair.from, pair.to), 0),
         };
         let stored = kernel.now + self.params.barrier;
         self.begin(kernel, train, stored + self.params.out);
@@ -404,6 +412,7 @@ impl Adapter for Rsm {
         let room = self.params.line as usize - train::TAG;
         let lines = packet.bytes.len().div_ceil(room).max(1) as u32;
         let time = self.storing(kernel, from, None, (0, lines));
+        let mark = kernel.mark(MessageKind::Packet, (from, to), packet.bytes.len() as u64);
         let what = What::Packet {
             lane: packet.lane,
             bytes: packet.bytes.to_vec(),
@@ -416,6 +425,7 @@ impl Adapter for Rsm {
             rail: 0,
             lines,
             line,
+            mark,
         };
         self.begin(kernel, train, kernel.now + time + self.params.out);
         (time, TrySend::Sent)
@@ -436,6 +446,7 @@ impl Adapter for Rsm {
             rail: 0,
             lines: 1,
             line,
+            mark: kernel.mark(MessageKind::Ring, (from, to), 0),
         };
         self.begin(kernel, train, kernel.now + time + self.params.out);
         time

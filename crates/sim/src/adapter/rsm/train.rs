@@ -4,9 +4,10 @@ use super::{ACKS, AdapterEvent, Event, LINES, Rsm};
 use crate::adapter::{Kernel, Load, Pair, Put, What};
 use crate::net::{Hop, HostId};
 use crate::process::{ImportId, OpId};
+use crate::record::{Mark, MessageKind};
 use crate::time::Ps;
 use crate::topology::Port;
-use farpost_fabric::segment::Segment;
+use crate::memory::Memory;
 use farpost_fabric::{FabricError, Peer};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,7 +28,7 @@ pub struct Storing {
 pub enum Line {
     Write {
         put: Rc<Storing>,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         bytes: Vec<u8>,
     },
@@ -46,7 +47,7 @@ pub enum Line {
     /// Block loads, and what they got.
     Load {
         get: OpId,
-        segment: Segment,
+        segment: Memory,
         offset: usize,
         len: usize,
     },
@@ -66,6 +67,8 @@ pub struct Train {
     pub rail: u32,
     pub lines: u32,
     pub line: Line,
+    /// Of which message, in a recording.
+    pub mark: Mark,
 }
 
 impl Train {
@@ -84,14 +87,14 @@ impl Train {
 /// A get under way.
 pub(super) struct Loading {
     pair: Pair,
-    segment: Segment,
+    segment: Memory,
     offset: usize,
     len: usize,
     got: Vec<u8>,
 }
 
 impl Loading {
-    pub fn new(pair: Pair, segment: &Segment, offset: usize, len: usize) -> Self {
+    pub fn new(pair: Pair, segment: &Memory, offset: usize, len: usize) -> Self {
         Self {
             pair,
             segment: segment.clone(),
@@ -120,6 +123,7 @@ impl Rsm {
             left: Cell::new(count),
         });
         kernel.procs.import_of(put.import).under_way += u64::from(count);
+        let mark = kernel.mark(MessageKind::Put, (from, to), len as u64);
         let (mut at, mut stored) = (0, begun);
         for _ in 0..count {
             let offset = put.offset + at;
@@ -139,6 +143,7 @@ impl Rsm {
                     offset,
                     bytes: put.bytes[at..at + here].to_vec(),
                 },
+                mark,
             };
             self.last_rail.insert(from, rail);
             self.begin(kernel, train, stored + params.out);
@@ -153,6 +158,7 @@ impl Rsm {
         let most = (params.stores_under_way * params.line) as usize;
         let offset = it.offset + it.got.len();
         let len = (it.len - it.got.len()).min(most - offset % params.line as usize);
+        let mark = kernel.mark(MessageKind::Get, (it.pair.from, it.pair.to), len as u64);
         let train = Train {
             from: it.pair.from,
             to: it.pair.to,
@@ -164,6 +170,7 @@ impl Rsm {
                 offset,
                 len,
             },
+            mark,
         };
         let head = kernel.now + params.load + params.out;
         self.begin(kernel, train, head);
@@ -193,12 +200,18 @@ impl Rsm {
         line: Line,
     ) {
         let head = kernel.now + self.params.out;
+        let (kind, bytes) = match &line {
+            Line::Loaded { bytes, .. } => (MessageKind::Answer, bytes.len()),
+            _ => (MessageKind::Barrier, 0),
+        };
+        let mark = kernel.mark(kind, (from, to), bytes as u64);
         let train = Train {
             from,
             to,
             rail,
             lines,
             line,
+            mark,
         };
         self.begin(kernel, train, head);
     }
@@ -219,6 +232,7 @@ impl Rsm {
             rail,
             lines,
             line,
+            mark: Mark::NONE,
         };
         self.begin(kernel, train, kernel.now);
     }
@@ -254,6 +268,7 @@ impl Rsm {
                 self.registers.lines += u64::from(train.lines);
             }
             train.rail = rail;
+            kernel.sending = train.mark;
             let bytes = each * train.lines;
             let load = Load::Own(Box::new(AdapterEvent::Rsm(Event::Stored(Box::new(train)))));
             // All of it is stored when it leaves.

@@ -29,6 +29,7 @@ use super::{Adapter, AdapterEvent, Kernel, Load, Message, Outgoing, Pair, What};
 use crate::machine::{AdapterSpec, Bytes, Cycles, Exhaustion, Machine, SeaStarMode};
 use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, OpId};
+use crate::record::{Mark, MessageKind};
 use crate::time::{Ps, Rate};
 use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -131,6 +132,8 @@ pub struct Outbound {
     body: u64,
     /// The firmware's own, which takes no pending of the host's.
     own: bool,
+    /// Its name in a recording.
+    mark: Mark,
 }
 
 /// What a header says.
@@ -186,10 +189,11 @@ pub enum Seen {
     /// The header of a message whose body has a place: the handler posts the receive command.
     Header(HostId),
     /// The body of a transfer is in its place.
-    Moved(OpId, Box<Descriptor>),
+    Moved(OpId, Box<Descriptor>, Mark),
 }
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     Frame(Frame),
     /// A transmit command is in the mailbox.
@@ -389,8 +393,9 @@ impl SeaStar {
         match seen {
             Seen::Message(message) => kernel.deliver(*message),
             Seen::Header(source) => self.give_receive_command(kernel, source),
-            Seen::Moved(op, descriptor) => {
-                let result = farpost_fabric::segment::move_bytes(&descriptor).map(|()| Vec::new());
+            Seen::Moved(op, descriptor, mark) => {
+                kernel.recorder.arrives(mark, kernel.now);
+                let result = kernel.procs.move_bytes(op, &descriptor);
                 let now = kernel.now;
                 kernel.procs.finish(op, now, result);
             }
@@ -458,6 +463,8 @@ impl Adapter for SeaStar {
             key,
         };
         let call = self.call(answer);
+        let size = body.max(packet.bytes.len() as u64);
+        let mark = kernel.mark(MessageKind::Packet, (from, to), size);
         let to = kernel.procs.host_of(to);
         let message = Outbound {
             to,
@@ -465,6 +472,7 @@ impl Adapter for SeaStar {
             content,
             body,
             own: false,
+            mark,
         };
         self.give_command(kernel, message, call);
         (call, TrySend::Sent)
@@ -487,6 +495,7 @@ impl Adapter for SeaStar {
             content: Content::Ring(from, to),
             body: 0,
             own: true,
+            mark: kernel.mark(MessageKind::Ring, (from, to), 0),
         };
         let call = self.call(false);
         self.give_command(kernel, message, call);
@@ -536,12 +545,18 @@ impl Adapter for SeaStar {
                 0,
             ),
         };
+        let kind = match body {
+            0 => MessageKind::Ask,
+            _ => MessageKind::Transfer,
+        };
+        let mark = kernel.mark(kind, (me, to), descriptor.len as u64);
         let message = Outbound {
             to: host,
             seq: 0,
             content,
             body,
             own: true,
+            mark,
         };
         let call = self.call(false);
         self.give_command(kernel, message, call);

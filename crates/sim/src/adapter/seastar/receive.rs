@@ -43,6 +43,7 @@ enum Place {
         descriptor: Box<Descriptor>,
         /// Who is told by an interrupt.
         interrupt: Option<Peer>,
+        mark: Mark,
     },
     Nowhere,
 }
@@ -162,7 +163,7 @@ impl SeaStar {
 
     fn begin_message(&mut self, kernel: &mut Kernel, source: HostId, message: Outbound) {
         let in_memory = kernel.now + self.params.hypertransport_latency;
-        let left = message.body;
+        let (left, mark) = (message.body, message.mark);
         let mut current = |open, place| {
             self.kept += 1;
             let kept = self.kept;
@@ -185,7 +186,7 @@ impl SeaStar {
                 key,
             } => {
                 let what = What::Packet { lane, bytes };
-                let message = Box::new(Message { from, to, what });
+                let message = Box::new(Message { from, to, what, mark });
                 // Nothing is to be matched for an answer.
                 let interrupt = (!answer).then_some(to);
                 match key {
@@ -221,6 +222,7 @@ impl SeaStar {
                     op,
                     descriptor,
                     interrupt: None,
+                    mark,
                 };
                 if left == 0 {
                     self.complete(kernel, place);
@@ -229,8 +231,12 @@ impl SeaStar {
                 }
             }
             Content::Fetch {
-                from, op, descriptor, ..
+                from,
+                to,
+                op,
+                descriptor,
             } => {
+                kernel.recorder.arrives(mark, kernel.now);
                 // On its way back it is a put of this side's.
                 let descriptor = Descriptor {
                     direction: Direction::Put,
@@ -250,12 +256,13 @@ impl SeaStar {
                     content,
                     body,
                     own: true,
+                    mark: kernel.mark(MessageKind::Transfer, (to, from), body),
                 };
                 self.command(kernel, Box::new(answer));
             }
             Content::Ring(from, to) => {
                 let what = What::Ring;
-                let message = Box::new(Message { from, to, what });
+                let message = Box::new(Message { from, to, what, mark });
                 self.later(kernel, in_memory, Event::Posted(Seen::Message(message), Some(to)));
             }
             Content::Taken(_) | Content::Refused(_) => {}
@@ -297,6 +304,7 @@ impl SeaStar {
                     op,
                     descriptor: Box::new(*descriptor),
                     interrupt: Some(me),
+                    mark: Mark::NONE,
                 };
             }
             _ => return false,
@@ -364,7 +372,8 @@ impl SeaStar {
                 op,
                 descriptor,
                 interrupt,
-            } => (Seen::Moved(op, descriptor), interrupt),
+                mark,
+            } => (Seen::Moved(op, descriptor, mark), interrupt),
             Place::Kept(_) | Place::Nowhere => return,
         };
         let in_memory = at + self.params.hypertransport_latency;

@@ -78,6 +78,7 @@ impl SeaStar {
             return;
         };
         let (to, body) = (message.to, message.body);
+        kernel.sending = message.mark;
         let packet = self.params.packet;
         let train = if body < LONG { packet } else { packet * TRAIN };
         let (bytes, frame) = match self.gone {
@@ -166,6 +167,7 @@ impl SeaStar {
             content,
             body: 0,
             own: true,
+            mark: Mark::NONE,
         };
         self.command(kernel, Box::new(message));
     }

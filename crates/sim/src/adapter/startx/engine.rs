@@ -3,6 +3,7 @@
 use super::{Event, HIGH, StarTx, TRAIN};
 use crate::adapter::{AdapterEvent, Kernel, Load, Message, What};
 use crate::net::{HostId, Packet};
+use crate::record::Mark;
 use crate::time::Ps;
 use crate::topology::Route;
 use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer};
@@ -93,6 +94,7 @@ impl StarTx {
         }
         let payload = self.params.dma.payload;
         let job = self.engine.jobs.front_mut().expect("looked at");
+        kernel.sending = job.message.as_ref().map_or(Mark::NONE, |it| it.mark);
         let most = match job.sent {
             0..0x4000 => payload,
             _ => payload * TRAIN,
@@ -204,6 +206,7 @@ impl StarTx {
         let What::Moved { op, descriptor } = message.what else {
             return;
         };
+        kernel.recorder.arrives(message.mark, kernel.now);
         let (from, to) = (message.to, message.from);
         let params = &self.params;
         let seen = params.into + params.word_read + params.receive + params.double_load * 2;
@@ -221,7 +224,8 @@ impl StarTx {
                 ..descriptor
             },
         };
-        let job = Job::block(by, descriptor.len, Message { from, to, what });
+        let answer = kernel.message(from, to, what);
+        let job = Job::block(by, descriptor.len, answer);
         self.at(kernel, seen, Event::Fetch(Box::new(job)));
     }
 

@@ -48,7 +48,8 @@ const BURST: u32 = 64;
 const HIGH: usize = 0;
 const LOW: usize = 1;
 
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Event {
     /// The transmit engine looks for what to do.
     Engine,
@@ -328,7 +329,7 @@ impl StarTx {
             lane: packet.lane,
             bytes: packet.bytes.to_vec(),
         };
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         let to_host = (host, priority, packet.route);
         if self
             .launch(kernel, to_host, parts, (begin, end + more), message)
@@ -502,11 +503,7 @@ impl StarTx {
 
     /// Send a block without memory: who gets it is rung. For experiments below the fabric.
     pub fn send_block(&mut self, kernel: &mut Kernel, pair: Pair, bytes: usize) -> Ps {
-        let message = Message {
-            from: pair.from,
-            to: pair.to,
-            what: What::Ring,
-        };
+        let message = kernel.message(pair.from, pair.to, What::Ring);
         self.start(kernel, Job::block(kernel.procs.host_of(pair.to), bytes, message));
         self.params.dma.setup
     }
@@ -531,7 +528,7 @@ impl Adapter for StarTx {
             bytes: put.bytes.to_vec(),
         };
         let host = kernel.procs.host_of(to);
-        let message = Message { from, to, what };
+        let message = kernel.message(from, to, what);
         self.start(kernel, Job::batch(host, put.bytes.len(), message));
         Ok(self.params.dma.setup)
     }
@@ -575,17 +572,9 @@ impl Adapter for StarTx {
     fn ring(&mut self, kernel: &mut Kernel, pair: Pair) -> Ps {
         let Pair { from, to } = pair;
         let host = kernel.procs.host_of(to);
+        let message = kernel.message(from, to, What::Ring);
         // Where nothing leads there is nobody to ring.
-        self.send_own(
-            kernel,
-            host,
-            Message {
-                from,
-                to,
-                what: What::Ring,
-            },
-        )
-        .0
+        self.send_own(kernel, host, message).0
     }
 
     fn transfers(&self) -> bool {
@@ -600,7 +589,7 @@ impl Adapter for StarTx {
             op,
             descriptor: *descriptor,
         };
-        let message = Message { from: me, to, what };
+        let message = kernel.message(me, to, what);
         kernel
             .procs
             .count(me, to, Counter::BulkBytes, descriptor.len as u64);

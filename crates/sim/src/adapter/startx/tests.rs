@@ -234,7 +234,7 @@ fn an_interrupt_takes_its_time_and_reads_of_memory_are_refused() {
     let segment = Segment::new(64);
     let get = Get {
         pair: TO_B,
-        segment: &segment,
+        segment: &crate::memory::Memory::from(&segment),
         offset: 0,
         len: 8,
     };

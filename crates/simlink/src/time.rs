@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// A point in virtual time, or a length of it: picoseconds, 213 days at most. Sums and differences saturate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Ps(pub u64);
 
 impl Ps {
@@ -88,7 +88,7 @@ impl fmt::Display for Ps {
 }
 
 /// How fast bytes pass, bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 pub struct Rate(pub f64);
 
 impl Rate {

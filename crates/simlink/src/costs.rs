@@ -5,7 +5,7 @@ use farpost_fabric::{Cost, Work};
 use strum::EnumCount;
 
 /// Costs of a host's processor and its software.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Costs {
     /// Copies of so many bytes at most, and how fast they are; the last one is for all that are longer.
     pub copy: Vec<(u64, Rate)>,

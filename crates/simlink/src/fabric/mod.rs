@@ -1,6 +1,6 @@
 //! A simulated machine as a fabric: one process's end of it.
 //!
-//! What a process does takes time on its clock. Before anything that others could see or have changed, all that comes before that time happens ([`Running::sync`]),
+//! What a process does takes time on its clock. Before anything that others could see or have changed, all that comes before that time happens ([`Link::sync`]),
 //! so that every operation finds the machine as it is at its time. Ranks that wait sleep until something happens to them, and see it when their next poll
 //! would: nobody spins.
 
@@ -10,31 +10,26 @@ mod packets;
 
 pub use memory::Imported;
 
-use crate::process::OpId;
-use crate::running::Running;
+use crate::link::{Below, Link, OpId};
 use crate::time::Ps;
 use farpost_fabric::clock::{Clock, Simulated};
 use farpost_fabric::{
     Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, Peer, Result, Time, Topology,
     Wake, ZeroCopy,
 };
-use std::cell::{Cell, RefMut};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// One process's end of a simulated machine.
-pub struct SimFabric {
-    running: Rc<Running>,
-    me: Peer,
-    size: u32,
+pub struct SimFabric<L> {
+    link: Rc<L>,
     clock: Rc<Clock>,
-    time: Rc<RankTime>,
 }
 
 /// The clock of a rank, and how it passes time.
-struct RankTime {
-    running: Rc<Running>,
-    me: Peer,
+struct RankTime<L> {
+    link: Rc<L>,
     /// Pauses in a row in which nothing happened, and the time of the last one.
     idle: Cell<(u32, Ps)>,
 }
@@ -45,37 +40,29 @@ const LONGEST_SLEEP: Ps = Ps(3_600_000_000_000_000);
 /// Pauses of a loop become longer by doubling, up to so many times, while nothing happens.
 const LONGER: u32 = 10;
 
-impl RankTime {
-    fn core(&self) -> RefMut<'_, crate::core::Core> {
-        self.running.core.borrow_mut()
-    }
-
-    fn now(&self) -> Ps {
-        self.core().kernel.procs.schedule.clock(self.me.0)
-    }
-
+impl<L: Link> RankTime<L> {
     /// A pause of so long at least, or until something happens. `period`: how often what happens is looked for.
     fn pause(&self, least: Ps, most: Ps) {
-        let touched = self.core().kernel.procs.schedule.take_touched(self.me.0);
-        let now = self.now();
+        let touched = self.link.take_touched();
+        let now = self.link.now();
         let (count, last) = self.idle.get();
         // The loop's own period: from the last pause's end to now, and the pause.
         let period = (now - last) + least;
         if touched {
             self.idle.set((0, now + least));
-            self.core().spend(self.me, least);
-            return self.running.sync(self.me);
+            self.link.spend(least);
+            return self.link.sync();
         }
         let longer = least * (1 << count.min(LONGER));
         let deadline = now + longer.max(least).min(most);
-        self.running.sleep(self.me, period, deadline);
-        self.idle.set((count + 1, self.now()));
+        self.link.sleep(period, deadline);
+        self.idle.set((count + 1, self.link.now()));
     }
 }
 
-impl Simulated for RankTime {
+impl<L: Link> Simulated for RankTime<L> {
     fn now(&self) -> u64 {
-        RankTime::now(self).nanos()
+        self.link.now().nanos()
     }
 
     fn pass(&self, nanos: u64) {
@@ -87,82 +74,80 @@ impl Simulated for RankTime {
     }
 }
 
-impl SimFabric {
-    pub(crate) fn new(running: Rc<Running>, me: Peer) -> Self {
-        let size = running.core.borrow().kernel.procs.size();
-        let time = Rc::new(RankTime {
-            running: Rc::clone(&running),
-            me,
-            idle: Cell::new((0, Ps::ZERO)),
-        });
-        let clock = Rc::new(Clock::simulated(Rc::clone(&time) as Rc<dyn Simulated>));
-        Self {
-            running,
-            me,
-            size,
-            clock,
-            time,
+/// Wait until something happens to this process, at most until `deadline`.
+fn wait_for_something(link: &impl Link, deadline: Ps) {
+    if !link.take_touched() {
+        link.sleep(Ps::ZERO, deadline);
+    }
+}
+
+/// Wait until an operation has ended.
+fn finish(link: &impl Link, op: OpId, into: &mut [u8]) -> Result<()> {
+    loop {
+        if let Some(result) = link.ended(op, into) {
+            return result;
         }
+        wait_for_something(link, link.now() + LONGEST_SLEEP);
+    }
+}
+
+impl<L: Link> SimFabric<L> {
+    /// The end of the process whose link this is.
+    pub fn new(link: L) -> Self {
+        let link = Rc::new(link);
+        let time = RankTime {
+            link: Rc::clone(&link),
+            idle: Cell::new((0, Ps::ZERO)),
+        };
+        Self {
+            link,
+            clock: Rc::new(Clock::simulated(Rc::new(time))),
+        }
+    }
+
+    /// The way to the machine.
+    pub fn link(&self) -> &L {
+        &self.link
     }
 
     /// The virtual time of this process, exactly.
     pub fn time(&self) -> Ps {
-        self.time.now()
+        self.link.now()
     }
 
     /// The process computes for so long.
     pub fn compute(&self, time: Ps) {
-        self.core().spend(self.me, time);
-    }
-
-    /// The machine, at this process's time: for experiments that look below the fabric.
-    pub fn with_core<T>(&self, look: impl FnOnce(&mut crate::core::Core) -> T) -> T {
-        self.running.sync(self.me);
-        look(&mut self.core())
+        self.link.compute(time);
     }
 
     /// Wait until something happens to this process, at most until `deadline`.
     pub fn wait_for_something(&self, deadline: Ps) {
-        let touched = self.core().kernel.procs.schedule.take_touched(self.me.0);
-        if !touched {
-            self.running.sleep(self.me, Ps::ZERO, deadline);
-        }
-    }
-
-    fn core(&self) -> RefMut<'_, crate::core::Core> {
-        self.running.core.borrow_mut()
-    }
-
-    /// Wait until an operation has ended.
-    fn finish(&self, op: OpId) -> Result<Vec<u8>> {
-        loop {
-            self.running.sync(self.me);
-            let ended = self.core().kernel.procs.ended(op);
-            if let Some(result) = ended {
-                return result;
-            }
-            self.wait_for_something(self.time() + LONGEST_SLEEP);
-        }
+        wait_for_something(&*self.link, deadline);
     }
 }
 
-impl Time for SimFabric {
+impl<L: Below> SimFabric<L> {
+    /// The machine, at this process's time: for experiments that look below the fabric.
+    pub fn with_core<T>(&self, look: impl FnOnce(&mut L::Core) -> T) -> T {
+        self.link.with_core(look)
+    }
+}
+
+impl<L: Link> Time for SimFabric<L> {
     fn clock(&self) -> &Rc<Clock> {
         &self.clock
     }
 
     fn random(&self) -> u64 {
-        self.core().kernel.chance.u64(..)
+        self.link.random()
     }
 
     fn charge(&self, cost: Cost) {
-        let mut core = self.core();
-        let time = core.costs.of(cost);
-        core.spend(self.me, time);
+        self.link.spend(self.link.cost(cost));
     }
 }
 
-impl Interrupt for SimFabric {
+impl<L: Link> Interrupt for SimFabric<L> {
     type Bell = Peer;
 
     fn bell(&self, peer: Peer) -> Peer {
@@ -178,18 +163,18 @@ impl Interrupt for SimFabric {
 
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> Wake {
         let begun = self.time();
-        self.core().kernel.procs.schedule.take_touched(self.me.0);
+        self.link.take_touched();
         if ready() {
             return Wake::Ready;
         }
         // The look was a poll; the loop goes on at its pace.
         let period = self.time() - begun;
         let most = Ps::from_nanos(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)).min(LONGEST_SLEEP);
-        if self.core().kernel.procs.schedule.take_touched(self.me.0) {
+        if self.link.take_touched() {
             return Wake::Rung;
         }
         let deadline = self.time() + most;
-        self.running.sleep(self.me, period.max(Ps(1_000)), deadline);
+        self.link.sleep(period.max(Ps(1_000)), deadline);
         if self.time() >= deadline {
             Wake::Timeout
         } else {
@@ -198,43 +183,47 @@ impl Interrupt for SimFabric {
     }
 }
 
-impl ErrorStatus for SimFabric {
+impl<L: Link> ErrorStatus for SimFabric<L> {
     fn record_fault(&self, fault: Fault) {
-        self.core().kernel.procs.record_fault(self.me, fault);
+        self.link.record_fault(fault);
     }
 
     fn take_faults(&self) -> (Vec<Fault>, u64) {
-        self.core().kernel.procs.take_faults(self.me)
+        self.link.take_faults()
+    }
+
+    fn faulted(&self) -> bool {
+        self.link.faulted()
     }
 
     fn has_ended(&self, peer: Peer) -> bool {
-        self.core().kernel.procs.of(peer).dead.is_some()
+        self.link.is_dead(peer)
     }
 }
 
-impl Counters for SimFabric {
+impl<L: Link> Counters for SimFabric<L> {
     fn count(&self, peer: Peer, counter: Counter, amount: u64) {
-        self.core().kernel.procs.count(self.me, peer, counter, amount);
+        self.link.count(peer, counter, amount);
     }
 
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
-        self.core().kernel.procs.counter(of, peer, counter)
+        self.link.counter(of, peer, counter)
     }
 }
 
-impl Topology for SimFabric {
+impl<L: Link> Topology for SimFabric<L> {
     fn hosts(&self) -> u32 {
-        self.core().kernel.procs.hosts()
+        self.link.hosts()
     }
 
     fn host_of(&self, peer: Peer) -> u32 {
-        self.core().kernel.procs.host_of(peer).0
+        self.link.host_of(peer)
     }
 
     fn distance(&self, peer: Peer) -> Distance {
-        if peer == self.me {
+        if peer == self.link.me() {
             Distance::Same
-        } else if self.host_of(peer) == self.host_of(self.me) {
+        } else if self.host_of(peer) == self.host_of(self.link.me()) {
             Distance::Host
         } else {
             Distance::Far
@@ -243,26 +232,25 @@ impl Topology for SimFabric {
 
     fn rails(&self, peer: Peer) -> u32 {
         match self.distance(peer) {
-            Distance::Far => self.core().kernel.rails(),
+            Distance::Far => self.link.rails(),
             _ => 1,
         }
     }
 
     /// A core for each.
     fn cores_and_processes(&self) -> (u32, u32) {
-        let core = self.core();
-        let processes = core.kernel.procs.on_host(core.kernel.procs.host_of(self.me));
+        let processes = self.link.neighbours();
         (processes, processes)
     }
 }
 
-impl Fabric for SimFabric {
+impl<L: Link> Fabric for SimFabric<L> {
     fn me(&self) -> Peer {
-        self.me
+        self.link.me()
     }
 
     fn size(&self) -> u32 {
-        self.size
+        self.link.size()
     }
 
     fn name(&self) -> &'static str {
@@ -271,10 +259,14 @@ impl Fabric for SimFabric {
 
     /// Whoever looks at its memory in a loop sees what has come meanwhile.
     fn progress(&self) -> bool {
-        self.running.sync(self.me);
+        self.link.sync();
         false
+    }
+
+    fn close(&self, _patience: Duration) {
+        self.link.leave();
     }
 }
 
 /// None: adapters of the papers have no such thing.
-impl ZeroCopy for SimFabric {}
+impl<L: Link> ZeroCopy for SimFabric<L> {}

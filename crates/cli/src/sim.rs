@@ -1,0 +1,316 @@
+//! `farpost sim`: any program on a simulated machine.
+//!
+//! This process owns the machine and its virtual time; the ranks are ordinary processes that `mpiexec` starts, one of which runs at a time.
+
+use crate::output;
+use clap::Args;
+use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation};
+use farpost_sim::core::Core;
+use farpost_sim::machine::Machine;
+use farpost_sim::record::ENTRIES;
+use farpost_sim::time::Ps;
+use farpost_sim::trace;
+use farpost_simlink::wire::{Compute, SOCKET};
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant};
+
+#[derive(Args)]
+pub struct Options {
+    /// The machine: one that comes with Farpost (--list names them) or the path of a file
+    #[arg(long, default_value = "cluster-100g", value_name = "NAME|FILE")]
+    machine: String,
+    /// Ranks
+    #[arg(short = 'n', long = "ranks", default_value_t = 2, value_name = "N")]
+    ranks: u32,
+    /// Ranks on each host: as many as it has processors, if not given
+    #[arg(long, value_name = "N")]
+    per_host: Option<u32>,
+    /// Of all chance in the machine
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Something else in the machine's file: adapter.lanai.frame=512B
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// What computing between calls takes: 0, measured:K (processor time times K)
+    #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K")]
+    compute: Compute,
+    /// The program's clocks and sleeps (clock_gettime, gettimeofday, nanosleep and their like) are virtual too
+    #[arg(long)]
+    virtual_clock: bool,
+    /// Seconds of real time after which a rank that computes or sleeps without calling Farpost is left alone
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    patience: f64,
+    /// Write a trace that ui.perfetto.dev and chrome://tracing show
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Say in words what the run's time went into: its critical path
+    #[arg(long)]
+    explain: bool,
+    /// Print how busy each link and each part of the adapters was
+    #[arg(long)]
+    utilisation: bool,
+    /// Print the adapters' counters and status registers
+    #[arg(long)]
+    registers: bool,
+    /// No progress bar, no report
+    #[arg(short, long)]
+    quiet: bool,
+    /// Name the machines that come with Farpost
+    #[arg(long)]
+    list: bool,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "list")]
+    program: Vec<OsString>,
+}
+
+fn compute(text: &str) -> Result<Compute, String> {
+    if text == "0" {
+        return Ok(Compute::Nothing);
+    }
+    let factor = text.strip_prefix("measured:").and_then(|factor| factor.parse().ok());
+    match factor {
+        Some(factor) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
+        _ => Err("allowed are 0 and measured:K".into()),
+    }
+}
+
+impl Options {
+    /// Whether the run is written down.
+    fn records(&self) -> bool {
+        self.trace.is_some() || self.explain
+    }
+}
+
+/// What the options ask for after the run.
+fn show(options: &Options, core: &Core) -> Result<(), String> {
+    let failed = |what: &Path, error: std::io::Error| format!("writing {}: {error}", what.display());
+    let file = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
+        let file = File::create(path).map_err(|e| failed(path, e))?;
+        let mut file = BufWriter::new(file);
+        write(&mut file).and_then(|()| file.flush()).map_err(|e| failed(path, e))
+    };
+    if let Some(path) = &options.trace {
+        file(path, &|out| trace::perfetto(core, out))?;
+    }
+    let mut text = Vec::new();
+    let parts: [(bool, Part); 3] = [
+        (options.explain, |core, out| trace::explain(core, out)),
+        (options.utilisation, |core, out| trace::utilisation(core, out)),
+        (options.registers, |core, out| trace::registers(core, out)),
+    ];
+    for (wanted, part) in parts {
+        if wanted {
+            part(core, &mut text).map_err(|e| e.to_string())?;
+        }
+    }
+    // Behind what the program printed.
+    output::out(&String::from_utf8_lossy(&text));
+    Ok(())
+}
+
+/// Something that is printed after the run.
+type Part = fn(&Core, &mut Vec<u8>) -> std::io::Result<()>;
+
+/// A look at the clock takes this.
+const TICK: Ps = Ps(25_000);
+
+/// The job's launcher and what is shown of the run.
+struct Job {
+    child: Child,
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    shown: Instant,
+}
+
+impl Watch for Job {
+    fn say(&mut self, text: &str) {
+        let say = || eprintln!("farpost sim: {text}");
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
+    fn go_on(&mut self, core: &Core) -> bool {
+        if let Some(bar) = &self.bar
+            && self.shown.elapsed() > Duration::from_millis(100)
+        {
+            let left = core.kernel.procs.schedule.left().count();
+            bar.set_message(format!(
+                "virtual {}, real {:.1} s, {left} of {} ranks run",
+                core.kernel.now,
+                self.begun.elapsed().as_secs_f64(),
+                core.kernel.procs.size()
+            ));
+            bar.tick();
+            self.shown = Instant::now();
+        }
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+pub fn run(options: &Options) -> ExitCode {
+    if options.list {
+        return list();
+    }
+    match prepare(options) {
+        Ok(code) => code,
+        Err(why) => output::fail(&why),
+    }
+}
+
+fn list() -> ExitCode {
+    let mut text = String::new();
+    for name in Machine::names() {
+        let title = Machine::open(name).map_or(String::new(), |machine| machine.title.clone());
+        text += &format!("{name:16} {title}\n");
+    }
+    output::out(&text)
+}
+
+/// The machine as the options have it.
+fn machine(options: &Options) -> Result<Machine, String> {
+    let mut machine = Machine::open(&options.machine).map_err(|e| e.to_string())?;
+    for set in &options.set {
+        let (path, value) = set
+            .split_once('=')
+            .ok_or_else(|| format!("--set {set}: PATH=VALUE is expected"))?;
+        let changed = match (value.parse::<bool>(), value.parse::<i64>()) {
+            (Ok(value), _) => machine.with(path, value),
+            (_, Ok(value)) => machine.with(path, value),
+            _ => machine.with(path, value),
+        };
+        machine = changed.map_err(|e| format!("--set {set}: {e}"))?;
+    }
+    Ok(machine)
+}
+
+fn prepare(options: &Options) -> Result<ExitCode, String> {
+    let machine = machine(options)?;
+    if options.ranks == 0 {
+        return Err("-n 0: a program has a rank at least".into());
+    }
+    let hosts = machine
+        .hosts_for(options.ranks, options.per_host)
+        .map_err(|e| e.to_string())?;
+    let per_host = options.per_host.unwrap_or(machine.host.processors.0);
+    let placement = farpost_sim::placement(options.ranks, per_host);
+    let mut core =
+        farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
+    if options.records() {
+        core.record(ENTRIES);
+    }
+    if !(0.1..=1e6).contains(&options.patience) {
+        return Err(format!("--patience {}: allowed is 0.1 to 1000000", options.patience));
+    }
+    let settings = Settings {
+        machine: machine.name.clone(),
+        tick: TICK,
+        compute: options.compute,
+        patience: Duration::from_secs_f64(options.patience),
+        calls: options.records(),
+    };
+    let listener = Listener::new()?;
+    let child = launch(options, &machine, &listener)?;
+    let bar = (!options.quiet && std::io::stderr().is_terminal()).then(|| {
+        let style = ProgressStyle::with_template("{spinner} {msg}").expect("a template");
+        ProgressBar::new_spinner().with_style(style)
+    });
+    let job = Job {
+        child,
+        bar,
+        begun: Instant::now(),
+        shown: Instant::now(),
+    };
+    let mut coordinator = Coordinator::new(core, settings, job);
+    let result = coordinator.run(&listener);
+    finish(options, &mut coordinator, &result)
+}
+
+/// The launcher as a child of this process, on one processor: one process runs at a time.
+fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<Child, String> {
+    let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    without_randomisation().map_err(|e| failed("switching address randomisation off", e))?;
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu());
+    // Where it is refused, ranks only change processors more often.
+    let _ = sched_setaffinity(None, &one);
+    let this = std::env::current_exe().map_err(|e| failed("finding this program", e))?;
+    let mut command = Command::new(&this);
+    command
+        .args(["run", "--bind-to", "none", "-n"])
+        .arg(options.ranks.to_string());
+    if options.virtual_clock {
+        let library = clock_library(&this)?;
+        command.args(["-genv", "LD_PRELOAD"]).arg(library);
+    }
+    command
+        .args(&options.program)
+        .env("FARPOST_FABRIC", "sim")
+        .env("FARPOST_PROGRESS_THREAD", "0")
+        .env(SOCKET, listener.name());
+    let device = farpost_sim::device(machine);
+    if !device.is_empty() && std::env::var_os("FARPOST_DEVICE").is_none() {
+        command.env("FARPOST_DEVICE", device);
+    }
+    command.spawn().map_err(|e| failed("starting the launcher", e))
+}
+
+/// The library that stands in for the system's clocks, from where this program lies; before whatever the user has loaded.
+fn clock_library(this: &Path) -> Result<OsString, String> {
+    const NAME: &str = "lib/libfarpost_clock.so.1";
+    let root = this.parent().and_then(Path::parent);
+    let library = root.map(|root| root.join(NAME)).filter(|library| library.exists());
+    let mut list = library
+        .ok_or_else(|| format!("--virtual-clock: {NAME} of this installation is missing"))?
+        .into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    Ok(list)
+}
+
+fn finish(
+    options: &Options,
+    coordinator: &mut Coordinator<Job>,
+    result: &Result<(), CoordinatorError>,
+) -> Result<ExitCode, String> {
+    let job = coordinator.watch();
+    if let Some(bar) = &job.bar {
+        bar.finish_and_clear();
+    }
+    if let Err(error) = result
+        && !matches!(error, CoordinatorError::NobodyLeft)
+    {
+        eprintln!("farpost sim: {error}");
+        // The launcher says what the ranks wait for.
+        if let Ok(pid) = i32::try_from(job.child.id())
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+    let status = job.child.wait().map_err(|e| format!("waiting for the launcher: {e}"))?;
+    let took = job.begun.elapsed().as_secs_f64();
+    show(options, coordinator.core())?;
+    if !options.quiet && result.is_ok() {
+        eprintln!(
+            "farpost sim: {} of virtual time on {}, {took:.2} s of real time",
+            coordinator.core().kernel.now,
+            options.machine,
+        );
+    }
+    Ok(match result {
+        // The launcher was told to end.
+        Err(CoordinatorError::Run(_) | CoordinatorError::System(_)) => ExitCode::FAILURE,
+        _ => ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)),
+    })
+}

@@ -1,0 +1,149 @@
+//! Sockets to processes.
+
+use farpost_simlink::wire::LONGEST;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
+    recv, send, socket_with,
+};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Where processes reach the coordinator. Nothing of it is in the file system.
+pub struct Listener {
+    socket: OwnedFd,
+    name: String,
+}
+
+/// A connection to a process.
+pub(super) struct Socket {
+    socket: OwnedFd,
+    /// As the kernel says.
+    pub pid: i32,
+    buffer: Vec<u8>,
+}
+
+/// What a process has said.
+pub(super) enum Said {
+    Something(Vec<u8>),
+    Nothing,
+    Gone,
+}
+
+/// Whether there is something to read within `wait`.
+fn readable(socket: &OwnedFd, wait: Duration) -> Result<bool, Errno> {
+    let time = Timespec {
+        tv_sec: wait.as_secs() as _,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+impl Listener {
+    /// Under a name that nobody else has.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new() -> Result<Self, String> {
+        let refused = |error: Errno| format!("opening the coordinator's socket: {error}");
+        let name = format!("farpost-sim-{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(refused)?;
+        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let socket = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).map_err(refused)?;
+        bind(&socket, &address).map_err(refused)?;
+        listen(&socket, 4096).map_err(refused)?;
+        Ok(Self { socket, name })
+    }
+
+    /// What processes find in [`SOCKET`](farpost_simlink::wire::SOCKET).
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next process of this user's, if one comes within `wait`.
+    pub(super) fn accept(&self, wait: Duration) -> Result<Option<Socket>, String> {
+        let failed = |error: Errno| format!("waiting for processes: {error}");
+        if !readable(&self.socket, wait).map_err(failed)? {
+            return Ok(None);
+        }
+        let socket = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+            Ok(socket) => socket,
+            Err(Errno::INTR | Errno::AGAIN | Errno::CONNABORTED) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let who = socket_peercred(&socket).map_err(failed)?;
+        // Everybody may connect to an abstract name.
+        if who.uid != rustix::process::geteuid() {
+            return Ok(None);
+        }
+        Ok(Some(Socket {
+            socket,
+            pid: who.pid.as_raw_nonzero().get(),
+            buffer: vec![0; LONGEST],
+        }))
+    }
+}
+
+impl Socket {
+    /// What the process says within `wait`.
+    pub fn hear(&mut self, wait: Duration) -> Said {
+        // A datagram that is there needs no poll.
+        match recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Said::Gone,
+            Ok((len, _)) => return Said::Something(self.buffer[..len].to_vec()),
+            Err(Errno::AGAIN | Errno::INTR) if !wait.is_zero() => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Said::Nothing,
+            Err(_) => return Said::Gone,
+        }
+        match readable(&self.socket, wait) {
+            Ok(true) => self.hear(Duration::ZERO),
+            Ok(false) => Said::Nothing,
+            Err(_) => Said::Gone,
+        }
+    }
+
+    /// False: it is gone.
+    pub fn tell(&self, bytes: &[u8]) -> bool {
+        loop {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// What the process does, in a word for people.
+    pub fn state(&self) -> &'static str {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        match state {
+            Some('R') => "computes",
+            Some('S' | 'D' | 'I') => "sleeps",
+            Some('T' | 't') => "is stopped",
+            _ => "has ended",
+        }
+    }
+}
+
+/// Programs started from now on have everything at the same addresses in every run.
+///
+/// # Errors
+/// The system refuses (some containers).
+pub fn without_randomisation() -> std::io::Result<()> {
+    // SAFETY: two plain system calls: the flags of this process, and the same with one more.
+    let set = unsafe {
+        let now = libc::personality(0xffff_ffff);
+        libc::personality(now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong)
+    };
+    if set < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
