@@ -93,7 +93,8 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     }
     let mut results: Vec<Option<T>> = (0..size).map(|_| None).collect();
     let mut idle = Idle::default();
-    while let Some(rank) = running.core.borrow_mut().next_rank() {
+    let next = || running.core.borrow_mut().next_rank();
+    while let Some(rank) = next() {
         let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
         if let CoroutineResult::Return(result) = coroutine.resume(()) {
             results[rank as usize] = Some(result);
