@@ -97,7 +97,10 @@ fn the_example_gives_what_the_text_says() {
     let seen = packets(&machine, 2);
     println!("one packet is seen after {seen}");
     let late = seen.0 as f64 / 1e3 - arrives;
-    assert!((0.0..=20.0).contains(&late), "after {late} ns, with polls of 10 ns");
+    assert!(
+        (0.0..=20.0).contains(&late),
+        "after {late} ns, with polls of 10 ns"
+    );
     says(&format!("{:.0} ns", seen.0 as f64 / 1e3));
     // Two senders share the link to the receiver: a packet waits for the other.
     let both = packets(&machine, 3);

@@ -1,8 +1,9 @@
 //! StarT-X on Arctic (Hoe, Hot Interconnects VI, 1998): rows X1 to X15, figures 5 to 7.
 //!
 //! Fitted (`machines/startx.toml`): the code of a send (X2.a.Os), a load of 8 bytes (X2.b.Or), the code of a receive by bursts (X2.c.Or), the way out (X2.a.RTT), JAM's
-//! remote procedure (X8) and MPI's message (X9), the last two the same at both sides. The rate of computing is that of Table 2 for one SMP (P = 2 and, at 4096, P = 4), whose rows
-//! are therefore fitted too. All else follows. Rows of Table 2 that computing alone would meet as well are not counted as reproduced.
+//! remote procedure (X8) and MPI's message (X9), the last two the same at both sides. Loads of 8 bytes have a source of a kind, 1.09 us between those of 4 and of 64 bytes in section 5.1;
+//! with that, row b of Table 1 is 13 % too short. The rate of computing is that of Table 2 for one SMP (P = 2 and, at 4096, P = 4): an input, of the program and not of the machine. All else
+//! follows. Rows of Table 2 that computing alone would meet as well are not counted as reproduced.
 //!
 //! What is more than a tenth off, and why:
 //!
@@ -10,7 +11,9 @@
 //!   seems to send the first words on meanwhile.
 //! - X2.b.L: L is what is left of half a round trip without both overheads. The first words of a long message pass the link while the last are stored, so less is left than in row a.
 //! - X12 and X13 where all 8 processors of several SMPs compute: in the paper those runs take longer by about 1 ms (2 SMPs) and 2.5 ms (3 SMPs) for each column of a matrix,
-//!   at every size, while 4+4 takes no longer than 8. No number of the paper's components says so: nothing is left on such an SMP for the system's own work.
+//!   at every size, while 4+4 takes no longer than 8. All communication here is 0.08 s of 8+8 at 1024 (the paper's 1.2 s more would be fifteen times that), so no cost of the machine explains
+//!   it, nor does the size of broadcasts, which the paper does not say: with one for each column in place of one for each rank it is 0.17 s. Nothing is left on a full SMP for the system's own work,
+//!   of which the paper has no number.
 
 mod blocks;
 mod machine;
