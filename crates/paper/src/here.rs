@@ -157,6 +157,11 @@ pub struct Here {
 }
 
 impl Here {
+    /// The rows of a paper that this machine has numbers for.
+    pub fn rows(paper: Paper) -> Vec<&'static str> {
+        wanted(&[paper]).map(|(row, ..)| *row).collect()
+    }
+
     /// How many layers are measured for the rows of `papers`.
     pub fn layers(papers: &[Paper]) -> usize {
         let layers: BTreeSet<Layer> = wanted(papers).map(|(_, layer, _)| *layer).collect();

@@ -1,7 +1,7 @@
 //! The rows of the Fast Messages paper: none is off, each fitted number matters, and the same run gives the same rows.
 
 use farpost_paper::fm::{Layer, run, run_on};
-use farpost_paper::{Committed, Effort, Expected, Origin, Paper, Row, Verdict};
+use farpost_paper::{Committed, Effort, Expected, Here, Origin, Paper, Row, Verdict};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -45,6 +45,9 @@ fn every_row_has_its_verdict_and_every_run_is_the_same() {
         assert_eq!(verdicts[id], Verdict::Committed, "{id} needs no excuse");
     }
     assert_eq!(Paper::Fm.wrong_fits(&results.rows), Vec::<String>::new());
+    for id in Here::rows(Paper::Fm) {
+        assert!(results.rows.iter().any(|row| row.id == id), "{id}");
+    }
     assert_eq!(results.figures.len(), 10);
     for figure in &results.figures {
         assert!(

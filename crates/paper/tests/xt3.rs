@@ -2,7 +2,7 @@
 
 use farpost_paper::xt3::netpipe::Test;
 use farpost_paper::xt3::{self, mpi, netpipe};
-use farpost_paper::{Committed, Effort, Paper, Row, Verdict};
+use farpost_paper::{Committed, Effort, Here, Paper, Row, Verdict};
 use farpost_sim::machine::{MOST_FITTED, Machine};
 
 fn machine() -> Machine {
@@ -18,6 +18,9 @@ fn no_row_is_off() {
         assert_ne!(verdict, Verdict::Off, "{row:?}");
     }
     assert_eq!(Paper::Xt3.wrong_fits(&rows), Vec::<String>::new());
+    for id in Here::rows(Paper::Xt3) {
+        assert!(rows.iter().any(|row| row.id == id), "{id}");
+    }
     for number in 1..=18 {
         let id = format!("P{number}");
         let is = |row: &Row| row.id == id || row.id.starts_with(&format!("{id}."));

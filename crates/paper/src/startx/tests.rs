@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Committed, Verdict};
+use crate::{Committed, Here, Verdict};
 
 fn machine() -> Machine {
     Machine::open("startx").expect("it comes with Farpost")
@@ -27,6 +27,9 @@ fn no_row_is_off_and_all_rows_are_there() {
     }
     assert_eq!(off, Vec::<String>::new());
     assert_eq!(Paper::StartX.wrong_fits(&results.rows), Vec::<String>::new());
+    for id in Here::rows(Paper::StartX) {
+        assert!(results.rows.iter().any(|row| row.id == id), "{id}");
+    }
     for number in 1..=15 {
         let id = format!("X{number}");
         let of = |row: &Row| row.id == id || row.id.starts_with(&format!("{id}."));
