@@ -5,7 +5,7 @@ use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_sim::assemble::assemble;
+use farpost_sim::assemble;
 use farpost_sim::core::Core;
 use farpost_sim::fabric::SimFabric;
 use farpost_sim::machine::Machine;
@@ -26,12 +26,12 @@ fn hosts(machine: &Machine, count: u32) -> Core {
     assemble(machine, count, &all, 1).expect("so many hosts")
 }
 
-/// When the last of the packets of 1,000 bytes that all others send to process 0 has been seen there.
+/// When the last of the packets of 600 bytes that all others send to process 0 has been seen there.
 fn packets(machine: &Machine, processes: u32) -> Ps {
     let (times, _) = ranks::run(hosts(machine, processes), move |fabric: SimFabric| {
         let (port, priority) = (Port::Fm, Priority::Low);
         if fabric.me() != Peer(0) {
-            let sent = fabric.try_send(Peer(0), port, priority, &[7; 1000]);
+            let sent = fabric.try_send(Peer(0), port, priority, &[7; 600]);
             assert_eq!(sent, TrySend::Sent);
             return Ps::ZERO;
         }
@@ -91,11 +91,11 @@ fn mpi(machine: &Machine) -> Ps {
 fn the_example_gives_what_the_text_says() {
     let machine = machine();
     let says = |number: &str| assert!(TEXT.contains(number), "docs/simulation.md does not say {number}");
-    // 400 + 50, then 20 + 300 and 20, and 1,024 bytes at 3.125 GB/s; then 200 + 50.
-    let arrives: f64 = 450.0 + 340.0 + 1024.0 / 3.125 + 250.0;
+    // 400 + 50, then 20 + 300 and 20, and 624 bytes at 3.125 GB/s; then 200 + 50.
+    let arrives: f64 = 450.0 + 340.0 + 624.0 / 3.125 + 250.0;
     says(&format!("{arrives:.2} ns"));
-    let seen = packets(&machine, 2);
-    println!("one packet is seen after {seen}");
+    let (seen, both, mpi) = (packets(&machine, 2), packets(&machine, 3), mpi(&machine));
+    println!("one packet {seen}, the second of two {both}, MPI {mpi}");
     let late = seen.0 as f64 / 1e3 - arrives;
     assert!(
         (0.0..=20.0).contains(&late),
@@ -103,13 +103,9 @@ fn the_example_gives_what_the_text_says() {
     );
     says(&format!("{:.0} ns", seen.0 as f64 / 1e3));
     // Two senders share the link to the receiver: a packet waits for the other.
-    let both = packets(&machine, 3);
-    println!("the second of two after {both}");
     says(&format!("{:.0} ns", both.0 as f64 / 1e3));
-    let waits = (both - seen).0 as f64 / 1e3 - 1024.0 / 3.125;
+    let waits = (both - seen).0 as f64 / 1e3 - 624.0 / 3.125;
     assert!(waits.abs() < 25.0, "{waits} ns besides the other packet's");
-    let mpi = mpi(&machine);
-    println!("MPI: {mpi}");
     says(&format!("{:.0} ns one way", mpi.0 as f64 / 1e3));
 }
 
