@@ -56,6 +56,15 @@ few="--rounds 1 --trials 1 --trial-us 20"
 for figure in 4 5 6 7; do
     [ -s "$work/figures/figure$figure.png" ] || { echo "FAIL portals: no figure $figure"; failed=1; }
 done
+# The papers' numbers on this machine: its column has them, and no layer is missing.
+if ! timeout 240 "$farpost" paper xt3 --here >"$work/log" 2>&1 || grep -q "not measured here" "$work/log" ||
+    ! grep -qE '^P1 .* [0-9.]+ us$' "$work/log" || ! grep -qE '^P5 .* -$' "$work/log"; then
+    echo "FAIL paper --here:"
+    cat "$work/log"
+    failed=1
+else
+    echo "ok paper --here"
+fi
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
 PREFIX=${PREFIX:-build/install} scripts/test-instructions.sh || failed=1
 exit $failed

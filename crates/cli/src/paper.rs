@@ -2,7 +2,8 @@
 
 use crate::output;
 use clap::Args;
-use farpost_paper::{Committed, Effort, Paper, report};
+use farpost_bench::progress::Progress;
+use farpost_paper::{Committed, Effort, Here, Paper, report};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use strum::VariantArray;
@@ -15,6 +16,9 @@ pub struct Options {
     /// Draw the papers' figures as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// Measure the same on this machine, between two of its processes, as a last column (half a minute at most)
+    #[arg(long)]
+    here: bool,
     /// Also what takes longer than a minute
     #[arg(long)]
     full: bool,
@@ -34,11 +38,18 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let effort = if options.full { Effort::Full } else { Effort::Short };
     let committed = Committed::built_in();
+    let here = match options.here.then(|| measure(papers)).transpose() {
+        Ok(here) => here,
+        Err(error) => return output::fail(&error),
+    };
     let mut off = Vec::new();
     for (index, paper) in papers.iter().enumerate() {
         let results = paper.run(effort);
         let gap = if index > 0 { "\n" } else { "" };
-        let text = format!("{gap}{}", report::table(*paper, &results, &committed));
+        let text = format!(
+            "{gap}{}",
+            report::table(*paper, &results, &committed, here.as_ref())
+        );
         if output::out(&text) != ExitCode::SUCCESS {
             return ExitCode::FAILURE;
         }
@@ -56,4 +67,15 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     output::fail(&format!("off: {}", off.join(", ")))
+}
+
+/// The rows of these papers on this machine.
+fn measure(papers: &[Paper]) -> Result<Here, String> {
+    let progress = Progress::new(0, Here::layers(papers));
+    let measured = Here::measure(papers, |layer| progress.step(layer.title()));
+    progress.clear();
+    let here = measured?;
+    let missing = here.complaints.iter();
+    missing.for_each(|why| output::error(&format!("not measured here: {why}")));
+    Ok(here)
 }

@@ -5,7 +5,9 @@
 
 mod committed;
 mod figure;
+mod fit;
 pub mod fm;
+mod here;
 pub mod report;
 mod row;
 pub mod startx;
@@ -14,6 +16,8 @@ pub mod xt3;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};
+pub use fit::Fit;
+pub use here::Here;
 pub use row::{Class, Expected, Origin, Row, Unit, Verdict};
 
 /// What a paper's experiments gave.
@@ -51,6 +55,16 @@ impl Paper {
             Self::Fm => "Illinois Fast Messages 1.0 on Myrinet (Pakin, Lauria and Chien, 1995)",
             Self::StartX => "StarT-X on the Arctic switch fabric (Hoe, 1998)",
             Self::Xt3 => "Portals 3.3 on the Cray XT3's SeaStar (Brightwell and others, 2005)",
+        }
+    }
+
+    /// What the names of its rows begin with.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Sun => 'S',
+            Self::Fm => 'F',
+            Self::StartX => 'X',
+            Self::Xt3 => 'P',
         }
     }
 

@@ -1,6 +1,6 @@
 //! Rows as a table and figures as files.
 
-use crate::{Committed, Expected, Figure, Origin, Paper, Results, Row, Series, Verdict};
+use crate::{Committed, Expected, Figure, Here, Origin, Paper, Results, Row, Series, Verdict};
 use farpost_bench::chart::{self, Chart, Dot, Panel};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,22 +35,36 @@ fn simulated(row: &Row) -> String {
     }
 }
 
-/// The table of a paper's rows, one line each, and what is to be said of some.
-pub fn table(paper: Paper, results: &Results, committed: &Committed) -> String {
+/// The end of a line: the verdict and, where there is a last column, what stands there.
+fn cell(verdict: &str, beside: Option<String>) -> String {
+    match beside {
+        Some(beside) => format!("{verdict:<12} {beside:>16}"),
+        None => verdict.into(),
+    }
+}
+
+/// The table of a paper's rows, one line each, and what is to be said of some; with the numbers of this machine, if they were measured.
+pub fn table(paper: Paper, results: &Results, committed: &Committed, here: Option<&Here>) -> String {
     let mut text = format!("{}\n\n", paper.title());
     let _ = writeln!(
         text,
-        "{:<22} {:<52} {:>14} {:>12} {:<6} {:>6}  {:<9} verdict",
-        "row", "", "paper", "simulated", "", "ratio", "model"
+        "{:<22} {:<52} {:>14} {:>12} {:<6} {:>6}  {:<9} {}",
+        "row",
+        "",
+        "paper",
+        "simulated",
+        "",
+        "ratio",
+        "model",
+        cell("verdict", here.map(|_| "this machine".into()))
     );
     for row in &results.rows {
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
         let verdict = row.verdict(committed.error(&row.id));
-        let model = if row.origin == Origin::Fitted {
-            "fitted"
-        } else {
-            "predicted"
-        };
+        let beside = here.map(|here| match here.number(row) {
+            Some(value) => format!("{} {}", number(value), row.unit),
+            None => "-".into(),
+        });
         let _ = writeln!(
             text,
             "{:<22} {:<52} {:>14} {:>12} {:<6} {:>6}  {:<9} {}",
@@ -60,8 +74,8 @@ pub fn table(paper: Paper, results: &Results, committed: &Committed) -> String {
             simulated(row),
             row.unit,
             ratio,
-            model,
-            verdict.to_string().replace('_', " ")
+            row.origin.to_string(),
+            cell(&verdict.to_string().replace('_', " "), beside)
         );
         let reason = (verdict == Verdict::Committed)
             .then(|| committed.reason(&row.id))
@@ -73,15 +87,23 @@ pub fn table(paper: Paper, results: &Results, committed: &Committed) -> String {
         }
     }
     let count = |verdict| verdicts(results, committed).filter(|it| *it == verdict).count();
-    let fitted = results
-        .rows
-        .iter()
-        .filter(|row| row.origin == Origin::Fitted)
-        .count();
+    let from = |origin| results.rows.iter().filter(|row| row.origin == origin).count();
+    let _ = writeln!(text, "\nfitted numbers of the model:");
+    for fit in paper.fitted() {
+        let _ = writeln!(
+            text,
+            "    {:<36} {:<12} to {}",
+            fit.number,
+            fit.value,
+            fit.rows.join(", ")
+        );
+    }
     let _ = writeln!(
         text,
-        "\n{} rows, {fitted} of them fitted: {} met, {} beyond a tenth as committed, {} that say nothing (a model without the mechanism meets them too), {} off",
+        "\n{} rows, {} of them fitted and {} inputs: {} met, {} beyond a tenth as committed, {} that say nothing (a model without the mechanism meets them too), {} off",
         results.rows.len(),
+        from(Origin::Fitted),
+        from(Origin::Input),
         count(Verdict::Met),
         count(Verdict::Committed),
         count(Verdict::NotCounted),
@@ -157,7 +179,7 @@ mod tests {
             figures: Vec::new(),
         };
         let committed = Committed::parse("").expect("nothing");
-        let text = table(Paper::Xt3, &results, &committed);
+        let text = table(Paper::Xt3, &results, &committed, None);
         assert!(
             text.contains("P1") && text.contains("1.002  predicted met"),
             "{text}"

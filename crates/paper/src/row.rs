@@ -39,6 +39,8 @@ pub enum Class {
 pub enum Origin {
     /// A constant of the machine was chosen so that this row comes out.
     Fitted,
+    /// It is a number that the model begins with.
+    Input,
     /// It follows from constants chosen for other reasons.
     Predicted,
 }

@@ -1,7 +1,7 @@
 //! The rows of the Fast Messages paper: none is off, each fitted number matters, and the same run gives the same rows.
 
 use farpost_paper::fm::{Layer, run, run_on};
-use farpost_paper::{Committed, Effort, Expected, Origin, Row, Verdict};
+use farpost_paper::{Committed, Effort, Expected, Here, Origin, Paper, Row, Verdict};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -44,12 +44,10 @@ fn every_row_has_its_verdict_and_every_run_is_the_same() {
     for id in committed.rows().filter(|id| id.starts_with('F')) {
         assert_eq!(verdicts[id], Verdict::Committed, "{id} needs no excuse");
     }
-    let fitted = results
-        .rows
-        .iter()
-        .filter(|row| row.origin == Origin::Fitted)
-        .count();
-    assert!(fitted <= 6, "{fitted}");
+    assert_eq!(Paper::Fm.wrong_fits(&results.rows), Vec::<String>::new());
+    for id in Here::rows(Paper::Fm) {
+        assert!(results.rows.iter().any(|row| row.id == id), "{id}");
+    }
     assert_eq!(results.figures.len(), 10);
     for figure in &results.figures {
         assert!(
@@ -95,10 +93,17 @@ fn a_longer_stream_says_the_same() {
     }
 }
 
-/// What is assumed of the send queue's size decides no row, as long as it is small against the sender's window.
+/// The machine, with hosts whose code takes its time: 25 cycles of a send and 75 of an extraction.
+fn with_slow_hosts() -> Machine {
+    let machine = Machine::open("myrinet-fm").expect("built in");
+    let machine = machine.with("software.fm_send", "500 ns").expect("a time");
+    machine.with("software.fm_extract", "1500 ns").expect("a time")
+}
+
+/// What a send queue's size is decides nothing, as long as it is small against the sender's window; 24 KiB is why `F7.fm-switch.t0` is too large.
 #[test]
 fn a_send_queue_of_any_size_below_the_window_gives_the_same() {
-    let machine = Machine::open("myrinet-fm").expect("built in");
+    let machine = with_slow_hosts();
     let period = |layer: Layer, queue: &str| {
         let machine = machine.with("adapter.lanai.send_queue", queue).expect("a size");
         layer.period(&machine, 64, 600).micros()
@@ -118,7 +123,7 @@ fn a_send_queue_of_any_size_below_the_window_gives_the_same() {
 /// The software's part is charged once for each message, by Fast Messages itself: of a send when its frame has left, so that it delays the next one.
 #[test]
 fn a_message_is_charged_once_where_it_is_sent_and_once_where_it_is_extracted() {
-    let machine = Machine::open("myrinet-fm").expect("built in");
+    let machine = with_slow_hosts();
     let twice = |path| machine.scaled(path, 2.0).expect("a number");
     // Long packets are bound by the sending host.
     let period = |machine| Layer::Fm.period(machine, 512, 400).nanos();

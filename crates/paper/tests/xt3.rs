@@ -2,7 +2,7 @@
 
 use farpost_paper::xt3::netpipe::Test;
 use farpost_paper::xt3::{self, mpi, netpipe};
-use farpost_paper::{Committed, Effort, Row, Verdict};
+use farpost_paper::{Committed, Effort, Here, Paper, Row, Verdict};
 use farpost_sim::machine::{MOST_FITTED, Machine};
 
 fn machine() -> Machine {
@@ -16,6 +16,10 @@ fn no_row_is_off() {
     for row in &rows {
         let verdict = row.verdict(committed.error(&row.id));
         assert_ne!(verdict, Verdict::Off, "{row:?}");
+    }
+    assert_eq!(Paper::Xt3.wrong_fits(&rows), Vec::<String>::new());
+    for id in Here::rows(Paper::Xt3) {
+        assert!(rows.iter().any(|row| row.id == id), "{id}");
     }
     for number in 1..=18 {
         let id = format!("P{number}");

@@ -72,3 +72,15 @@ impl Call {
 fn checksum(machine: &Machine) -> f64 {
     1e6 / machine.host.copy[0].rate.value.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_predicted_moves_with_the_fitted_constant() {
+        let machine = Machine::open("myrinet-fm").expect("it comes with Farpost");
+        let half = |overhead| Call::immediate(&machine, overhead).metrics().half;
+        assert!(half(1.2 * OVERHEAD) > 1.15 * half(OVERHEAD));
+    }
+}

@@ -9,12 +9,16 @@
 //!
 //! Six numbers are fitted: instructions of the baseline and of the streamed loop (`t_0` of these rows; the streamed one is between what `t_0` and `n_1/2` ask for, as
 //! 3.5 us at 12.5 ns a byte give 280 bytes and not 249), instructions of `switch()` (its `t_0`), the rate of stores over the SBus (`r_inf` of hybrid), what lies between DMA and
-//! the host's program (F2, 25 us: it delays and bounds no rate), and the constant of the Myrinet API.
+//! the host's program (F2, 25 us: it delays and bounds no rate), and the constant of the Myrinet API ([`fit`]).
 //!
-//! Others are assumed, as nothing is published, and these decide something: a receive and a DMA to the host take together no more instructions than a send (else the
-//! receiver would bound all streams; 2 x 11 for the synchronisation is also what all-DMA adds to hybrid); the LANai's send queue is small against the sender's
-//! window (else `WANTS_ACK` is set on all frames, and [`Layer::FmSwitch`] pays for an acknowledgement of each: any size up to 12 KiB gives the same, a test says so); the host's part
-//! of a send is 25 cycles besides its stores (F1's and F3's bandwidth).
+//! The SBus's rate has a source as well, 23.9 MiB/s at most, and is fitted all the same: with the source's number rows of hybrid are 12 % too large, and with `switch()` the receiver
+//! becomes the bound of long packets (30 MiB/s). Of what is assumed, these decide something:
+//!
+//! * A receive and a DMA to the host each have half of the instructions of a send, by the steps of figure 2. Together they are as many, or the receiver would bound all streams.
+//! * The host's part of a send and of a handler is free besides its stores: no document counts it. With 25 cycles and 75 the rows are as good; with 40 of a send hybrid's `n_1/2`
+//!   is not.
+//! * The LANai's send queue (24 KiB) holds more packets than half of the sender's window, so `WANTS_ACK` is set on all frames, and [`Layer::FmSwitch`] pays for an acknowledgement of
+//!   each. Any size up to 12 KiB would give 6.8 us (a test says so); the paper has neither size.
 //!
 //! What comes out:
 //!
@@ -27,7 +31,8 @@
 //! * F14: at 128 bytes the paper's own numbers are 76 % of `r_inf` and 83 % of what 512 bytes get.
 //! * F15 and F16 compare with others' published numbers, which are not simulated.
 //!
-//! Beyond a tenth (`committed.toml`): `n_1/2` and `t_0` of `myri_cmd_send()`, of whose program nothing is known.
+//! Beyond a tenth (`committed.toml`): `n_1/2` and `t_0` of `myri_cmd_send()`, of whose program nothing is known; of [`Layer::FmSwitch`], for the send queue; and 8 bytes with flow
+//! control (F17.8.8).
 
 mod api;
 mod figures;
@@ -40,7 +45,7 @@ pub use layer::Layer;
 pub use machine::{core, lanai};
 pub use metrics::{Metrics, rate};
 
-use crate::{Effort, Results};
+use crate::{Effort, Fit, Paper, Results, fit};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -105,6 +110,12 @@ fn find(points: &[(f64, f64)], bytes: u32) -> f64 {
     found.expect("a size that is measured").1
 }
 
+/// The number of this model that is not the machine's.
+pub fn fit() -> Fit {
+    let value = format!("{} us", api::OVERHEAD);
+    Fit::new("the constant of myri_cmd_send_imm()", &value, &["F7.api-imm.t0"])
+}
+
 /// All rows and figures, on the paper's machine.
 ///
 /// # Panics
@@ -117,9 +128,10 @@ pub fn run(effort: Effort) -> Results {
 /// On a machine that is like it.
 pub fn run_on(machine: &Machine, effort: Effort) -> Results {
     let measured = Measured::of(machine, effort);
-    let (rows, figures) = (
+    let (mut rows, figures) = (
         rows::rows(machine, &measured),
         figures::figures(machine, &measured),
     );
+    fit::mark(Paper::Fm, &mut rows);
     Results { rows, figures }
 }

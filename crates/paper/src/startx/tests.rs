@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Committed, Verdict};
+use crate::{Committed, Here, Verdict};
 
 fn machine() -> Machine {
     Machine::open("startx").expect("it comes with Farpost")
@@ -26,6 +26,10 @@ fn no_row_is_off_and_all_rows_are_there() {
         }
     }
     assert_eq!(off, Vec::<String>::new());
+    assert_eq!(Paper::StartX.wrong_fits(&results.rows), Vec::<String>::new());
+    for id in Here::rows(Paper::StartX) {
+        assert!(results.rows.iter().any(|row| row.id == id), "{id}");
+    }
     for number in 1..=15 {
         let id = format!("X{number}");
         let of = |row: &Row| row.id == id || row.id.starts_with(&format!("{id}."));
@@ -45,6 +49,7 @@ fn predictions(machine: &Machine) -> Vec<(String, f64)> {
     let mut all = Results::default();
     messages(machine, &mut all);
     blocks_and_layers(machine, &mut all);
+    fit::mark(Paper::StartX, &mut all.rows);
     let predicted = all.rows.into_iter().filter(|row| row.origin == Origin::Predicted);
     predicted.map(|row| (row.id, row.simulated)).collect()
 }

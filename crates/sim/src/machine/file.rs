@@ -23,12 +23,23 @@ pub(super) fn read(file: &str, text: &str) -> Result<Machine, MachineError> {
         wrong(at, &sentence(error.message(), &path_at(text, at)))
     })?;
     check(&spec).map_err(|fault| wrong(fault.at, &fault.what))?;
-    let text: toml::Table = toml::from_str(text).expect("it has been read");
     let machine = Machine {
         spec,
         file: file.to_string(),
-        text,
+        text: toml::from_str(text).expect("it has been read"),
     };
+    let numbers = machine.numbers();
+    for number in &numbers {
+        let Some(other) = &number.follows else { continue };
+        if *other == number.path || numbers.iter().all(|it| it.path != *other) {
+            let what = format!(
+                "{} follows {other}, allowed is the path of another number",
+                number.path
+            );
+            let at = text.find(&format!("follows = \"{other}\""));
+            return Err(wrong(at.unwrap_or(0), &what));
+        }
+    }
     let fitted = machine.fitted().len();
     if fitted > MOST_FITTED {
         return Err(wrong(
@@ -127,6 +138,7 @@ pub(super) fn numbers(table: &toml::Table) -> Vec<Number> {
                     path: path.clone(),
                     value: written,
                     origin,
+                    follows: value.get("follows").and_then(Value::as_str).map(str::to_string),
                 };
                 found.insert(path, number);
             }
@@ -167,7 +179,24 @@ fn at<'a>(table: &'a mut toml::Table, path: &str) -> Result<&'a mut Value, Strin
     }
 }
 
+/// The number, and all that follow it.
 pub(super) fn scale(table: &mut toml::Table, path: &str, factor: f64) -> Result<(), String> {
+    let mut paths = vec![path.to_string()];
+    let numbers = numbers(table);
+    let mut next = 0;
+    while let Some(path) = paths.get(next).cloned() {
+        scale_one(table, &path, factor)?;
+        let followers = numbers
+            .iter()
+            .filter(|it| it.follows.as_ref() == Some(&path) && !paths.contains(&it.path));
+        let followers: Vec<String> = followers.map(|it| it.path.clone()).collect();
+        paths.extend(followers);
+        next += 1;
+    }
+    Ok(())
+}
+
+fn scale_one(table: &mut toml::Table, path: &str, factor: f64) -> Result<(), String> {
     let value = at(table, path)?;
     *value = match &*value {
         Value::Integer(whole) => Value::Integer((*whole as f64 * factor).round() as i64),

@@ -67,6 +67,8 @@ pub struct Number {
     /// As written: `250 ns`.
     pub value: String,
     pub origin: Origin,
+    /// The path of the number that this one is in a fixed ratio to.
+    pub follows: Option<String>,
 }
 
 /// What a file says.
@@ -156,7 +158,7 @@ impl Machine {
         self.numbers().into_iter().filter_map(row).collect()
     }
 
-    /// The same machine with the number at `path` multiplied. Numbers without a unit that are written as whole ones stay whole.
+    /// The same machine with the number at `path` multiplied, and all that follow it. Numbers without a unit that are written as whole ones stay whole.
     ///
     /// # Errors
     /// There is no such number, or the machine would contradict itself.

@@ -4,6 +4,7 @@
 //! latency = { value = "1.7 us", source = "Sun 4.2" }      # a paper or another public document says so
 //! store   = { value = "250 ns", fitted = "S2" }           # chosen so that this row of results is met
 //! buffer  = { value = 4, assumed = "not published" }      # nobody says; why this one
+//! receive = { value = "100 ns", follows = "software.send", assumed = "as the send" }  # in this ratio to another number
 //! ```
 
 use crate::time::{Ps, Rate};
@@ -250,9 +251,13 @@ fn measure<T: Measure>(written: &Written) -> Result<T, String> {
     T::of(number).map_or_else(|| wrong("is out of range"), Ok)
 }
 
-/// A row of the papers' results: `S2`, `F11`, `X1`, `P10`, and what of it.
+/// Rows of the papers' results, with commas between: `S2`, `F11`, `X2.a.Os`, and what of them.
+fn are_rows(text: &str) -> bool {
+    text.split(", ").all(is_row)
+}
+
 fn is_row(text: &str) -> bool {
-    let row = text.split(' ').next().unwrap_or_default();
+    let row = text.split([' ', '.']).next().unwrap_or_default();
     let rows = match row.get(..1) {
         Some("S") => 17,
         Some("F") => 17,
@@ -276,6 +281,7 @@ struct RawQuantity {
     source: Option<String>,
     fitted: Option<String>,
     assumed: Option<String>,
+    follows: Option<String>,
 }
 
 impl<'de, T: Measure> Deserialize<'de> for Quantity<T> {
@@ -284,6 +290,12 @@ impl<'de, T: Measure> Deserialize<'de> for Quantity<T> {
         let at = raw.span().start;
         let raw = raw.into_inner();
         let value = measure(&raw.value).map_err(D::Error::custom)?;
+        if raw.follows.is_some() && raw.assumed.is_none() {
+            return Err(D::Error::custom(format!(
+                "value {} follows another number, allowed is that with assumed: why in this ratio",
+                raw.value
+            )));
+        }
         let origin = match (raw.source, raw.fitted, raw.assumed) {
             (Some(text), None, None) => Origin::Source(text),
             (None, Some(text), None) => Origin::Fitted(text),
@@ -302,8 +314,8 @@ impl<'de, T: Measure> Deserialize<'de> for Quantity<T> {
             }
         };
         match &origin {
-            Origin::Fitted(row) if !is_row(row) => Err(D::Error::custom(format!(
-                "fitted \"{row}\" is no row of the papers' results, allowed are S1 to S17, F1 to F17, X1 to X15 and P1 to P18"
+            Origin::Fitted(rows) if !are_rows(rows) => Err(D::Error::custom(format!(
+                "fitted \"{rows}\" is no row of the papers' results, allowed are S1 to S17, F1 to F17, X1 to X15 and P1 to P18"
             ))),
             Origin::Source(text) | Origin::Assumed(text) if text.trim().is_empty() => {
                 Err(D::Error::custom(format!(
@@ -355,11 +367,11 @@ mod tests {
 
     #[test]
     fn rows_are_those_of_the_papers() {
-        for row in ["S1", "S17", "F11", "X15", "P18", "S13 Bcast"] {
-            assert!(is_row(row), "{row}");
+        for row in ["S1", "S17", "F11", "X15", "P18", "S13 Bcast", "X2.a.Os, X2.a.Bs"] {
+            assert!(are_rows(row), "{row}");
         }
-        for row in ["S0", "S18", "X16", "Q1", "P", "", "1"] {
-            assert!(!is_row(row), "{row}");
+        for row in ["S0", "S18", "X16", "Q1", "P", "", "1", "X2.a.Os, much"] {
+            assert!(!are_rows(row), "{row}");
         }
     }
 }

@@ -60,7 +60,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "xt3",
         "sram = { value",
         "sram = { size",
-        "49: adapter.seastar.sram: unknown key `size`, allowed are `value`, `source`, `fitted`, `assumed`",
+        "49: adapter.seastar.sram: unknown key `size`, allowed are `value`, `source`, `fitted`, `assumed`, `follows`",
     ),
     (
         "xt3",
@@ -425,7 +425,11 @@ fn fitted_numbers_are_listed_with_their_rows_and_changed_by_their_paths() {
                     .zip(machine.numbers())
                     .filter(|(a, b)| a != b)
                     .count();
-                assert!(differ == 1, "{}", number.path);
+                let numbers = machine.numbers();
+                let followers = numbers
+                    .iter()
+                    .filter(|it| it.follows.as_ref() == Some(&number.path));
+                assert_eq!(differ, 1 + followers.count(), "{}", number.path);
             }
         }
     }
@@ -470,4 +474,33 @@ fn copies_go_by_the_level_that_holds_them() {
     for (rate, expected) in copied.iter().zip([60e9, 30e9, 12e9]) {
         assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} {expected}");
     }
+}
+
+#[test]
+fn a_number_that_follows_another_is_scaled_with_it() {
+    let follows = |of: &str| {
+        let old = "mpi_receive = { value = \"1.1 us\", ";
+        assert!(text("xt3").contains(old));
+        text("xt3").replace(old, &format!("{old}follows = \"{of}\", "))
+    };
+    let machine = Machine::parse("my.toml", &follows("software.mpi_send")).expect("it is right");
+    let scaled = machine.scaled("software.mpi_send", 2.0).expect("a number");
+    assert_eq!(scaled.software.mpi_send.nanos(), 2200);
+    assert_eq!(scaled.software.mpi_receive.nanos(), 2200);
+    let alone = machine.scaled("software.mpi_receive", 2.0).expect("a number");
+    assert_eq!(alone.software.mpi_send.nanos(), 1100);
+    for of in ["software.mpi_sent", "software.mpi_receive"] {
+        let error = Machine::parse("my.toml", &follows(of))
+            .expect_err("nothing to follow")
+            .0;
+        let what =
+            format!("my.toml:27: software.mpi_receive follows {of}, allowed is the path of another number");
+        assert_eq!(error, what);
+    }
+    let unsaid = text("xt3").replace("trap = {", "trap = { follows = \"host.poll\",");
+    let error = Machine::parse("my.toml", &unsaid).expect_err("why").0;
+    assert!(
+        error.starts_with("my.toml:16: host.trap: value \"75 ns\" follows another number"),
+        "{error}"
+    );
 }
