@@ -81,6 +81,14 @@ class Programs(unittest.TestCase):
         out, _ = self.runs("--machine", "xt3", "-n", 64, build("ring"), 4)
         self.assertEqual(out.count("sum 2080"), 64)
 
+    def test_the_network_is_drawn(self):
+        for machine in MACHINES:
+            with self.subTest(machine=machine):
+                drawing = os.path.join(WORK.name, machine + ".svg")
+                self.runs("--machine", machine, "--network", drawing, "--per-host", 1, "-n", 2, build("ring"), 5)
+                with open(drawing) as file:
+                    self.assertRegex(file.read(), r"(?s)\A(<\?xml.*?>\s*)?<svg .*</svg>\s*\Z")
+
     def test_two_seeds_are_two_runs_of_one_program(self):
         for seed in (1, 2):
             out, _ = self.runs("--seed", seed, "--machine", "startx", "-n", 4, "--per-host", 1, build("ring"))
@@ -209,6 +217,11 @@ class Trouble(unittest.TestCase):
                 self.assertIn(words, said)
                 if "--compute" not in arguments:
                     self.assertEqual(len(said.strip().splitlines()), 1, said)
+
+    def test_agents_are_not_there(self):
+        code, _, said = sim("--machine", "xt3", build("ring"), FARPOST_PORTALS="generic")
+        self.assertEqual(code, 1)
+        self.assertIn("FARPOST_PORTALS=generic: simulated machines have no agents", said)
 
     def test_the_fabric_needs_its_coordinator(self):
         run = subprocess.run(

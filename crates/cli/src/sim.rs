@@ -52,6 +52,9 @@ pub struct Options {
     /// Write a trace that ui.perfetto.dev and chrome://tracing show
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    /// Draw the machine's network with the load on its links
+    #[arg(long, value_name = "FILE.svg")]
+    network: Option<PathBuf>,
     /// Say in words what the run's time went into: its critical path
     #[arg(long)]
     explain: bool,
@@ -108,6 +111,9 @@ fn show(options: &Options, core: &Core) -> Result<(), String> {
     };
     if let Some(path) = &options.trace {
         file(path, &|out| trace::perfetto(core, out))?;
+    }
+    if let Some(path) = &options.network {
+        file(path, &|out| trace::network(core, out))?;
     }
     let mut text = Vec::new();
     let parts: [(bool, Part); 3] = [
@@ -204,6 +210,13 @@ fn machine(options: &Options) -> Result<Machine, String> {
 
 fn prepare(options: &Options) -> Result<ExitCode, String> {
     let machine = machine(options)?;
+    if let Ok(place) = std::env::var("FARPOST_PORTALS")
+        && !matches!(&*place, "" | "inline")
+    {
+        return Err(format!(
+            "FARPOST_PORTALS={place}: simulated machines have no agents; their adapters do what agents do (--set adapter.seastar.mode=accelerated)"
+        ));
+    }
     if options.ranks == 0 {
         return Err("-n 0: a program has a rank at least".into());
     }
@@ -281,7 +294,9 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
 /// Whether `program` is this one.
 fn is(this: &Path, program: &OsString) -> bool {
     let named = Path::new(program);
-    named.canonicalize().is_ok_and(|program| Some(program) == this.canonicalize().ok())
+    named
+        .canonicalize()
+        .is_ok_and(|program| Some(program) == this.canonicalize().ok())
         || program == "farpost"
 }
 

@@ -128,12 +128,11 @@ pub unsafe extern "C" fn clock_nanosleep(
     let Some(since) = start(clock) else {
         // SAFETY: the caller's promise is the same.
         let failed = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, left) } != 0;
+        if !failed {
+            return 0;
+        }
         // SAFETY: this thread's own.
-        return if failed {
-            unsafe { *libc::__errno_location() }
-        } else {
-            0
-        };
+        return unsafe { *libc::__errno_location() };
     };
     // SAFETY: the caller's.
     let Some(time) = (unsafe { time.as_ref() }) else {

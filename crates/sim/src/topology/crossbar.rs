@@ -1,7 +1,7 @@
 //! Sun Fire Link's switches: each rail of the hosts has one of its own, and from rail to rail nothing leads.
 
 use super::switch::Switch;
-use super::{By, Port, Topology};
+use super::{By, Link, Port, Shape, Topology};
 use crate::machine::CrossbarSpec;
 use crate::net::{Hop, Network, ResourceId};
 
@@ -23,6 +23,17 @@ impl Crossbar {
 impl Topology for Crossbar {
     fn rails(&self) -> u32 {
         self.switches.len() as u32
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Switches
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let switches = (0..).zip(&self.switches);
+        switches
+            .flat_map(|(number, switch)| switch.links_of(number))
+            .collect()
     }
 
     fn path(

@@ -9,9 +9,9 @@
 //! [`Route::Random`] chooses by the digits of the random number. Where a link of the choice is broken, the next choice is taken.
 
 use super::link::{Cable, direction, lane_of};
-use super::{By, Port, Topology, whole};
+use super::{By, Link, Node, Port, Shape, Topology, whole};
 use crate::machine::FatTreeSpec;
-use crate::net::{Hop, Network, ResourceId};
+use crate::net::{Hop, HostId, Network, ResourceId};
 use farpost_fabric::Route;
 
 pub(super) struct FatTree {
@@ -93,6 +93,45 @@ impl FatTree {
 impl Topology for FatTree {
     fn rails(&self) -> u32 {
         1
+    }
+
+    fn shape(&self) -> Shape {
+        let levels = 1 + self.up.len() as u32 / (self.routers * self.arity);
+        Shape::Tree {
+            levels,
+            routers: self.routers,
+            arity: self.arity,
+        }
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for (host, cable) in (0..).zip(&self.cables) {
+            let router = Node::Switch {
+                level: 0,
+                number: host / self.arity,
+            };
+            links.extend(cable.links(Node::Host(HostId(host)), router));
+        }
+        let switch = |level, number| Node::Switch { level, number };
+        let each = self.routers * self.arity;
+        for (at, resource) in (0..).zip(&self.up) {
+            let (level, router, nr) = (at / each, at % each / self.arity, at % self.arity);
+            links.push(Link {
+                resource: *resource,
+                from: switch(level, router),
+                to: switch(level + 1, self.with_digit(router, level, nr)),
+            });
+        }
+        for (at, resource) in (0..).zip(&self.down) {
+            let (level, router, nr) = (at / each + 1, at % each / self.arity, at % self.arity);
+            links.push(Link {
+                resource: *resource,
+                from: switch(level, router),
+                to: switch(level - 1, self.with_digit(router, level - 1, nr)),
+            });
+        }
+        links
     }
 
     fn path(

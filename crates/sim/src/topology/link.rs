@@ -1,5 +1,6 @@
 //! Links and what their directions share.
 
+use super::{Link, Node};
 use crate::machine::LinkSpec;
 use crate::net::{Hop, Network, ResourceId, ResourceSpec};
 use crate::time::{Ps, Rate};
@@ -61,6 +62,12 @@ impl Cable {
             both,
             priorities: link.priorities(),
         }
+    }
+
+    /// Both directions, between these.
+    pub fn links(&self, a: Node, b: Node) -> [Link; 2] {
+        let link = |resource, from, to| Link { resource, from, to };
+        [link(self.to_b, a, b), link(self.to_a, b, a)]
     }
 
     /// From `a` to `b`.

@@ -39,10 +39,54 @@ impl From<Route> for By {
     }
 }
 
+/// What a link ends at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Node {
+    Host(HostId),
+    /// A switch or router of a level, counted from the hosts.
+    Switch {
+        level: u32,
+        number: u32,
+    },
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub resource: ResourceId,
+    pub from: Node,
+    pub to: Node,
+}
+
+/// What a network looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing is known of it.
+    Unknown,
+    /// Hosts with cables between them.
+    Cables,
+    /// Switches beside each other, each with cables to hosts.
+    Switches,
+    /// Levels of so many routers, with so many links down each.
+    Tree { levels: u32, routers: u32, arity: u32 },
+    /// Nodes in x, y and z, in rings or lines.
+    Grid { size: [u32; 3], rings: [bool; 3] },
+}
+
 /// How hosts are connected.
 pub trait Topology {
     /// Rails of each host.
     fn rails(&self) -> u32;
+
+    /// To draw it.
+    fn shape(&self) -> Shape {
+        Shape::Unknown
+    }
+
+    /// All directions of all links.
+    fn links(&self) -> Vec<Link> {
+        Vec::new()
+    }
 
     /// Append what a packet of priority `lane` (0: high) passes from port to port, without the ports' own adapters: nothing, from a host to itself.
     /// False: no path is left that avoids what is `broken`, or the ports' rails are not connected; then `path` is as it was.

@@ -1,9 +1,9 @@
 //! Two or three hosts with cables from each to each, one for each rail.
 
 use super::link::Cable;
-use super::{By, Port, Topology, whole};
+use super::{By, Link, Node, Port, Shape, Topology, whole};
 use crate::machine::PointSpec;
-use crate::net::{Hop, Network, ResourceId};
+use crate::net::{Hop, HostId, Network, ResourceId};
 
 pub(super) struct Point {
     hosts: u32,
@@ -38,6 +38,22 @@ impl Point {
 impl Topology for Point {
     fn rails(&self) -> u32 {
         self.rails
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Cables
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let pairs = (0..self.hosts).flat_map(|low| (low + 1..self.hosts).map(move |high| (low, high)));
+        let pairs = pairs.flat_map(|pair| (0..self.rails).map(move |_| pair));
+        let ends = pairs.map(|(low, high)| [low, high].map(|host| Node::Host(HostId(host))));
+        let links = self
+            .cables
+            .iter()
+            .zip(ends)
+            .flat_map(|(cable, [a, b])| cable.links(a, b));
+        links.collect()
     }
 
     fn path(

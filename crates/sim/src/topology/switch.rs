@@ -3,9 +3,9 @@
 //! `time = 2 latency + hop + bytes / rate`: behind the link up a packet passes the switch (`hop`), then it may wait for the link down.
 
 use super::link::Cable;
-use super::{By, Port, Topology, whole};
+use super::{By, Link, Node, Port, Shape, Topology, whole};
 use crate::machine::{LinkSpec, SwitchSpec};
-use crate::net::{Hop, Network, ResourceId};
+use crate::net::{Hop, HostId, Network, ResourceId};
 use crate::time::Ps;
 
 pub(super) struct Switch {
@@ -29,11 +29,31 @@ impl Switch {
             cables: cables.collect(),
         }
     }
+
+    /// Its links, it being the switch of this number.
+    pub fn links_of(&self, number: u32) -> Vec<Link> {
+        let switch = Node::Switch { level: 0, number };
+        let hosts = (0..).map(|host| Node::Host(HostId(host)));
+        let links = self
+            .cables
+            .iter()
+            .zip(hosts)
+            .flat_map(|(cable, host)| cable.links(host, switch));
+        links.collect()
+    }
 }
 
 impl Topology for Switch {
     fn rails(&self) -> u32 {
         1
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Switches
+    }
+
+    fn links(&self) -> Vec<Link> {
+        self.links_of(0)
     }
 
     fn path(

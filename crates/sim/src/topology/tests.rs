@@ -546,3 +546,31 @@ fn a_part_of_a_torus_has_the_links_that_its_hosts_use() {
         2 * (26 * 16 * 24 + 27 * 15 * 24 + 27 * 16 * 24)
     );
 }
+
+#[test]
+fn the_links_that_are_drawn_are_those_that_packets_pass() {
+    for spec in all(TIGHT_BOTH) {
+        let hosts = spec.ports().min(60);
+        let mut net = Network::<()>::new(hosts, &[None], 1);
+        let topology = build(&spec, hosts, &mut net).expect("so many hosts");
+        assert_ne!(topology.shape(), Shape::Unknown);
+        let links: BTreeMap<ResourceId, (Node, Node)> = topology
+            .links()
+            .iter()
+            .map(|link| (link.resource, (link.from, link.to)))
+            .collect();
+        for (from, to) in (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))) {
+            let [from, to] = [from, to].map(HostId);
+            let mut path = Vec::new();
+            let ends = [from, to].map(|host| Port { host, rail: 0 });
+            assert!(topology.path((ends[0], ends[1]), 0, fixed(0), &|_| false, &mut path));
+            // Resources that both directions share are no links.
+            let way = path.iter().filter_map(|hop| links.get(&hop.resource));
+            let last = way.fold(Node::Host(from), |at, (begin, end)| {
+                assert_eq!(*begin, at, "{spec:?}");
+                *end
+            });
+            assert_eq!(last, Node::Host(to), "{spec:?}");
+        }
+    }
+}

@@ -8,9 +8,9 @@
 //! Links along dimensions that the hosts do not reach into are not made.
 
 use super::link::{direction, lane_of};
-use super::{By, Port, Topology, whole};
+use super::{By, Link, Node, Port, Shape, Topology, whole};
 use crate::machine::TorusSpec;
-use crate::net::{Hop, Network, ResourceId};
+use crate::net::{Hop, HostId, Network, ResourceId};
 
 const NAMES: [&str; 6] = ["x+", "x-", "y+", "y-", "z+", "z-"];
 
@@ -115,6 +115,28 @@ impl Torus {
 impl Topology for Torus {
     fn rails(&self) -> u32 {
         1
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Grid {
+            size: self.size,
+            rings: self.rings,
+        }
+    }
+
+    fn links(&self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for (node, of_node) in (0..).zip(&self.links) {
+            for (which, resource) in of_node.iter().enumerate() {
+                let Some(resource) = *resource else { continue };
+                let (dimension, down) = (which / 2, which % 2 == 1);
+                let (mut place, size) = (self.place(node), self.size[which / 2]);
+                place[dimension] = (place[dimension] + if down { size - 1 } else { 1 }) % size;
+                let [from, to] = [node, self.node(place)].map(|node| Node::Host(HostId(node)));
+                links.push(Link { resource, from, to });
+            }
+        }
+        links
     }
 
     fn path(

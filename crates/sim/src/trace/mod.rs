@@ -18,11 +18,13 @@
 mod explain;
 mod json;
 mod path;
+mod picture;
 mod tables;
 
 pub use explain::explain;
 pub use json::perfetto;
 pub use path::{Ahead, CriticalPath, Piece, Place};
+pub use picture::network;
 pub use tables::{registers, utilisation};
 
 use crate::core::Core;

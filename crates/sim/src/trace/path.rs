@@ -6,7 +6,7 @@
 
 use crate::core::Core;
 use crate::net::ResourceId;
-use crate::record::{Cause, Happening, Label, Recording, Serve};
+use crate::record::{Cause, Happening, Label, Mark, Recording, Serve};
 use crate::time::Ps;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,7 @@ impl CriticalPath {
                 ahead: BTreeMap::new(),
             },
         };
-        walk.to_the_start(rank);
+        walk.follow(rank);
         walk.path
     }
 }
@@ -131,7 +131,7 @@ impl Walk<'_> {
         }
     }
 
-    fn to_the_start(&mut self, rank: u32) {
+    fn follow(&mut self, rank: u32) {
         let mut rank = rank;
         if let Some(cut) = self.recording.cut() {
             // Whoever acted last of what is known.
@@ -157,7 +157,7 @@ impl Walk<'_> {
                 continue;
             }
             self.add(Place::Look(rank), wait.touched);
-            match self.to_a_rank(wait.cause) {
+            match self.rank_behind(wait.cause) {
                 Some(other) => rank = other,
                 None => {
                     self.add(Place::Unknown, Ps::ZERO);
@@ -170,7 +170,7 @@ impl Walk<'_> {
     }
 
     /// From something that happened back to the rank that caused it.
-    fn to_a_rank(&mut self, cause: Cause) -> Option<u32> {
+    fn rank_behind(&mut self, cause: Cause) -> Option<u32> {
         let mut cause = cause;
         loop {
             let it: &Happening = self.recording.happenings.get(cause.0 as usize)?;
@@ -235,14 +235,21 @@ impl Walk<'_> {
         let all = std::mem::take(&mut self.by_resource[resource as usize]);
         let serve_of = |number: &u32| &recording.serves[*number as usize];
         let later = all.partition_point(|number| serve_of(number).begun < serve.begun);
+        let mark = recording.travels[serve.travel as usize].mark;
         // Others were served from the latest back to when this one came.
         for other in all[..later].iter().rev().map(serve_of) {
             if other.served <= serve.came || self.time <= serve.came {
                 break;
             }
             self.add(Place::Room(resource), other.served);
-            self.add(Place::Queue(resource), other.begun.max(serve.came));
             let travel = &recording.travels[other.travel as usize];
+            let since = other.begun.max(serve.came);
+            if travel.mark == mark && mark != Mark::NONE {
+                // The message itself passes.
+                self.add(Place::Link(resource), since);
+                continue;
+            }
+            self.add(Place::Queue(resource), since);
             let (whose, which) = match travel.mark.number() {
                 Some(number) => (Ahead::Messages(recording.sent[number].from), number as u32),
                 None => (Ahead::Packets(travel.from), other.travel),
