@@ -1,7 +1,7 @@
 //! What of a model was chosen so that rows of the paper come out: those rows are no predictions.
 
-use crate::{Origin, Paper, Row, fm, xt3};
-use farpost_sim::machine::{MOST_FITTED, Machine};
+use crate::{Origin, Paper, Row};
+use farpost_sim::machine::Machine;
 
 /// A number that was chosen with rows in view.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,45 +35,25 @@ impl Paper {
             Self::Xt3 => "xt3",
         }
     }
-
-    /// All of its numbers that were fitted.
-    ///
-    /// # Panics
-    /// When the machine that comes with Farpost cannot be read: a test says so before.
-    pub fn fitted(self) -> Vec<Fit> {
-        let machine = Machine::open(self.machine()).expect("it comes with Farpost");
-        let of_file = machine.fitted().into_iter().map(|(number, rows)| Fit {
-            number: number.path,
-            value: number.value,
-            rows: rows.split(", ").map(str::to_string).collect(),
-        });
-        let others = match self {
-            Self::Sun | Self::StartX => Vec::new(),
-            Self::Fm => vec![fm::fit()],
-            Self::Xt3 => vec![xt3::fit()],
-        };
-        of_file.chain(others).collect()
-    }
-
-    /// What is wrong with its fitted numbers: too many, or of rows that it has not.
-    pub fn wrong_fits(self, rows: &[Row]) -> Vec<String> {
-        let fits = self.fitted();
-        let many = (fits.len() > MOST_FITTED).then(|| format!("{} numbers are fitted", fits.len()));
-        let unknown = fits.iter().flat_map(|fit| {
-            let named = fit.rows.iter();
-            let unknown = named.filter(|row| rows.iter().all(|it| it.id != **row));
-            unknown.map(|row| format!("{} is fitted to {row}, which is no row", fit.number))
-        });
-        let marked = rows.iter().filter(|row| row.origin == Origin::Fitted);
-        let unnamed = marked.filter(|row| fits.iter().all(|fit| !fit.rows.contains(&row.id)));
-        let unnamed = unnamed.map(|row| format!("{} is fitted by no number", row.id));
-        many.into_iter().chain(unknown).chain(unnamed).collect()
-    }
 }
 
-/// Mark the rows that a paper's numbers were fitted to.
-pub(crate) fn mark(paper: Paper, rows: &mut [Row]) {
-    let fitted: Vec<String> = paper.fitted().into_iter().flat_map(|fit| fit.rows).collect();
+/// The fitted numbers of a paper's machine: those of its file, and `others`.
+///
+/// # Panics
+/// When the machine that comes with Farpost cannot be read: a test says so before.
+pub(crate) fn all(paper: Paper, others: Vec<Fit>) -> Vec<Fit> {
+    let machine = Machine::open(paper.machine()).expect("it comes with Farpost");
+    let of_file = machine.fitted().into_iter().map(|(number, rows)| Fit {
+        number: number.path,
+        value: number.value,
+        rows: rows.split(", ").map(str::to_string).collect(),
+    });
+    of_file.chain(others).collect()
+}
+
+/// Mark the rows that a paper's numbers were fitted to, `others` being those that its machine's file has not.
+pub(crate) fn mark(paper: Paper, others: Vec<Fit>, rows: &mut [Row]) {
+    let fitted: Vec<String> = all(paper, others).into_iter().flat_map(|fit| fit.rows).collect();
     let named = rows.iter_mut().filter(|row| fitted.contains(&row.id));
     named.for_each(|row| row.origin = Origin::Fitted);
 }

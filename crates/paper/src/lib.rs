@@ -68,6 +68,35 @@ impl Paper {
         }
     }
 
+    /// All of its numbers that were fitted.
+    ///
+    /// # Panics
+    /// When the machine that comes with Farpost cannot be read: a test says so before.
+    pub fn fitted(self) -> Vec<Fit> {
+        let others = match self {
+            Self::Sun | Self::StartX => Vec::new(),
+            Self::Fm => vec![fm::fit()],
+            Self::Xt3 => vec![xt3::fit()],
+        };
+        fit::all(self, others)
+    }
+
+    /// What is wrong with its fitted numbers: too many, or of rows that it has not.
+    pub fn wrong_fits(self, rows: &[Row]) -> Vec<String> {
+        let fits = self.fitted();
+        let many = (fits.len() > farpost_sim::machine::MOST_FITTED)
+            .then(|| format!("{} numbers are fitted", fits.len()));
+        let unknown = fits.iter().flat_map(|fit| {
+            let named = fit.rows.iter();
+            let unknown = named.filter(|row| rows.iter().all(|it| it.id != **row));
+            unknown.map(|row| format!("{} is fitted to {row}, which is no row", fit.number))
+        });
+        let marked = rows.iter().filter(|row| row.origin == Origin::Fitted);
+        let unnamed = marked.filter(|row| fits.iter().all(|fit| !fit.rows.contains(&row.id)));
+        let unnamed = unnamed.map(|row| format!("{} is fitted by no number", row.id));
+        many.into_iter().chain(unknown).chain(unnamed).collect()
+    }
+
     /// Run its experiments.
     pub fn run(self, effort: Effort) -> Results {
         match self {

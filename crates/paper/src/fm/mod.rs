@@ -45,7 +45,8 @@ pub use layer::Layer;
 pub use machine::{core, lanai};
 pub use metrics::{Metrics, rate};
 
-use crate::{Effort, Fit, Paper, Results, fit};
+use crate::fit::{self, Fit};
+use crate::{Effort, Paper, Results};
 use farpost_sim::machine::Machine;
 use std::collections::BTreeMap;
 
@@ -132,6 +133,6 @@ pub fn run_on(machine: &Machine, effort: Effort) -> Results {
         rows::rows(machine, &measured),
         figures::figures(machine, &measured),
     );
-    fit::mark(Paper::Fm, &mut rows);
+    fit::mark(Paper::Fm, vec![fit()], &mut rows);
     Results { rows, figures }
 }

@@ -41,7 +41,7 @@ pub fn run_on(machine: &Machine, effort: Effort) -> Results {
     messages(machine, &mut all);
     blocks_and_layers(machine, &mut all);
     matrices(machine, &mut all);
-    fit::mark(Paper::StartX, &mut all.rows);
+    fit::mark(Paper::StartX, Vec::new(), &mut all.rows);
     all.figures = vec![
         figure5(machine, effort),
         figure6(machine, effort),

@@ -49,7 +49,7 @@ fn predictions(machine: &Machine) -> Vec<(String, f64)> {
     let mut all = Results::default();
     messages(machine, &mut all);
     blocks_and_layers(machine, &mut all);
-    fit::mark(Paper::StartX, &mut all.rows);
+    fit::mark(Paper::StartX, Vec::new(), &mut all.rows);
     let predicted = all.rows.into_iter().filter(|row| row.origin == Origin::Predicted);
     predicted.map(|row| (row.id, row.simulated)).collect()
 }

@@ -126,7 +126,7 @@ pub fn rows_on(machine: &Machine, code: &str) -> Vec<Row> {
     bandwidths(&mut table, machine, code);
     offloaded(&mut table, machine);
     structures(&mut table, machine);
-    fit::mark(Paper::Xt3, &mut table.0);
+    fit::mark(Paper::Xt3, vec![fit()], &mut table.0);
     table.0
 }
 
