@@ -7,18 +7,18 @@ mod committed;
 mod figure;
 mod fit;
 pub mod fm;
-mod here;
 pub mod report;
 mod row;
 pub mod startx;
 pub mod sun;
+mod this_machine;
 pub mod xt3;
 
 pub use committed::Committed;
 pub use figure::{Axis, Figure, Mark, Series};
 pub use fit::Fit;
-pub use here::Here;
 pub use row::{Class, Expected, Origin, Row, Unit, Verdict};
+pub use this_machine::Here;
 
 /// What a paper's experiments gave.
 #[derive(Debug, Default)]
