@@ -8,7 +8,6 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
-use super::by_source::BySource;
 use super::envelope::Envelope;
 use super::offer::Offer;
 use super::queue::Queue;
@@ -106,10 +105,10 @@ fn tag_fits(wanted: i32, tag: i32) -> bool {
 #[derive(Default)]
 pub struct Context {
     /// Posted receives per source, by rank in the communicator.
-    posted: BySource<Queue<Posted>>,
+    posted: Vec<Queue<Posted>>,
     posted_any: Queue<Posted>,
     posted_count: usize,
-    unexpected: BySource<VecDeque<Unexpected>>,
+    unexpected: Vec<VecDeque<Unexpected>>,
     unexpected_count: usize,
     stamp: u64,
 }
@@ -162,7 +161,7 @@ impl Context {
         if source == ANY_SOURCE {
             self.posted_any.push(posted);
         } else {
-            self.posted.make(source as usize).push(posted);
+            grown(&mut self.posted, source as usize).push(posted);
         }
     }
 
@@ -217,10 +216,10 @@ impl Context {
         let (queue, at) = match (named, any) {
             (None, None) => return None,
             (Some((at, stamp)), any) if any.is_none_or(|(_, other)| stamp < other) => {
-                (self.posted.get_mut(source as usize)?, at)
+                (&mut self.posted[source as usize], at)
             }
             (_, Some((at, _))) => (&mut self.posted_any, at),
-            (Some((at, _)), None) => (self.posted.get_mut(source as usize)?, at),
+            (Some((at, _)), None) => (&mut self.posted[source as usize], at),
         };
         self.posted_count -= 1;
         queue.remove(at).map(|p| p.request)
@@ -252,7 +251,7 @@ impl Context {
         self.stamp += 1;
         message.stamp = self.stamp;
         self.unexpected_count += 1;
-        let queue = self.unexpected.make(message.envelope.source as usize);
+        let queue = grown(&mut self.unexpected, message.envelope.source as usize);
         if queue.capacity() == 0 {
             // Of each peer one, in most programs; who has more grows.
             queue.reserve_exact(1);
@@ -263,14 +262,12 @@ impl Context {
     /// Hold a message that is older than all others.
     pub fn hold_first(&mut self, message: Unexpected) {
         self.unexpected_count += 1;
-        self.unexpected
-            .make(message.envelope.source as usize)
-            .push_front(message);
+        grown(&mut self.unexpected, message.envelope.source as usize).push_front(message);
     }
 
     /// All held messages.
     pub fn unexpected(&self) -> impl Iterator<Item = &Unexpected> {
-        self.unexpected.iter().flat_map(|(_, queue)| queue)
+        self.unexpected.iter().flatten()
     }
 
     /// Take the held message that `is_it` means, wherever it is.
@@ -307,6 +304,7 @@ impl Context {
         } else {
             self.unexpected
                 .iter()
+                .enumerate()
                 .filter_map(|(rank, queue)| first(queue).map(|at| (rank, at, queue[at].stamp)))
                 .min_by_key(|(_, _, stamp)| *stamp)
                 .map(|(rank, at, _)| (rank, at))
@@ -328,7 +326,7 @@ impl Context {
         searched: impl FnOnce(usize),
     ) -> Option<&Unexpected> {
         self.find_unexpected(source, tag, searched)
-            .and_then(|(rank, at)| self.unexpected.get(rank)?.get(at))
+            .map(|(rank, at)| &self.unexpected[rank][at])
     }
 
     /// Take it.
@@ -345,13 +343,26 @@ impl Context {
     ) -> Option<Unexpected> {
         let (rank, at) = self.find_unexpected(source, tag, searched)?;
         self.unexpected_count -= 1;
-        let queue = self.unexpected.get_mut(rank)?;
+        let queue = &mut self.unexpected[rank];
         if at == 0 {
             queue.pop_front()
         } else {
             queue.remove(at)
         }
     }
+}
+
+#[inline(always)]
+fn grown<Q: Default>(queues: &mut Vec<Q>, index: usize) -> &mut Q {
+    if queues.len() <= index {
+        grow(queues, index);
+    }
+    &mut queues[index]
+}
+
+#[cold]
+fn grow<Q: Default>(queues: &mut Vec<Q>, index: usize) {
+    queues.resize_with(index + 1, Q::default);
 }
 
 #[cfg(test)]
