@@ -79,7 +79,7 @@ fn loops_and_features_cost_their_instructions() {
     assert_eq!(period(&baseline, 0), 26 * 140 + 320 + 100);
     // What is interpreted is bound by the receiver.
     let switch = plain.with("adapter.lanai.interpret", true).expect("there");
-    assert_eq!(period(&switch, 0), (10 * 140 + 15_500 * 140 / 1000) + 320 + 100);
+    assert_eq!(period(&switch, 0), (10_500 + 15_500) * 140 / 1000 + 320 + 100);
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn a_round_trip_passes_the_switch_twice() {
         .with("adapter.lanai.manage_buffers", false)
         .expect("there");
     let (back, there) = alone(&plain, 0, 1, 1);
-    let way = (21 + 10) * 140 + 2 * 320 + 550 + 100;
+    // A send and half of one.
+    let way = (21_000 + 10_500) * 140 / 1000 + 2 * 320 + 550 + 100;
     assert_eq!((there.nanos(), back.nanos()), (way, 2 * way));
 }
 
@@ -118,8 +119,9 @@ fn a_packet_of_the_processor_takes_the_sbus_and_the_program_on_both_sides() {
     // 17 double words of packet, and `hostsent`.
     let stored = Rate(22.2e6).time(18 * 8);
     assert_eq!(times[0], stored);
-    let lanais = Ps::from_nanos((23 + 12 + 11) * 140 + 3 * 320 + 550 + 1700);
-    let host = Rate(54e6).time(136) + Ps::from_nanos(11_000 + 100);
+    // A send, a receive and DMA to the host, half of one each, and the buffers of both.
+    let lanais = Ps::from_nanos((23_000 + 12_500 + 10_500) * 140 / 1000 + 3 * 320 + 550 + 1700);
+    let host = Rate(54e6).time(136) + Ps::from_nanos(13_300 + 100);
     assert_eq!(times[1], stored + lanais + host);
     assert_eq!(register(&mut core, 0, "send_queue"), 0);
     assert_eq!(

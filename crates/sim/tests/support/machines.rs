@@ -13,6 +13,16 @@ pub fn with_rdma(name: &str) -> Result<Machine, MachineError> {
             before.to_string()
         }
     };
-    let text = part(name, false) + &part("cluster-100g", true);
+    // What follows a number of the adapter that is gone stands by itself.
+    let text: String = (part(name, false) + &part("cluster-100g", true))
+        .lines()
+        .map(|line| match line.split_once("follows = \"adapter.") {
+            Some((before, after)) => {
+                let rest = after.split_once("\", ").map_or("", |(_, rest)| rest);
+                format!("{before}{rest}\n")
+            }
+            None => format!("{line}\n"),
+        })
+        .collect();
     Machine::parse(&format!("{name} with RDMA"), &text)
 }
