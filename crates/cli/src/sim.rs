@@ -263,7 +263,14 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
 /// The launcher as a child of this process, on one processor: one process runs at a time.
 fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<Child, String> {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-    without_randomisation().map_err(|e| failed("switching address randomisation off", e))?;
+    // Some containers refuse it. Where addresses play no part, runs are the same all the same.
+    if let Err(error) = without_randomisation()
+        && !options.quiet
+    {
+        eprintln!(
+            "farpost sim: addresses of programs stay random ({error}): runs may differ where a program depends on them"
+        );
+    }
     let mut one = CpuSet::new();
     one.set(sched_getcpu());
     // Where it is refused, ranks only change processors more often.
