@@ -114,7 +114,7 @@ class BadInput(unittest.TestCase):
 
     def test_values(self):
         for name, value, allowed in (
-            ("FARPOST_FABRIC", "rubbish", "allowed are auto, tcp and ofi"),
+            ("FARPOST_FABRIC", "rubbish", "allowed are auto, tcp, ofi and sim"),
             ("FARPOST_INTERFACE", "nosuch", "r0 (10.77.0."),
             ("FARPOST_INTERFACE", "10.0.0.0/40", "a network such as 10.1.0.0/16"),
             ("FARPOST_TCP_PORTS", "9-1", "5000-5099"),

@@ -171,8 +171,9 @@ class Trouble(unittest.TestCase):
 
     def test_a_killed_rank_ends_the_job(self):
         code, out, said = sim("-n", 3, "--per-host", 1, build("trouble"), "killed")
-        self.assertEqual((code, out), (137, ""), said)
-        self.assertIn("rank 1 ", said)
+        # The launcher's word, or on a very busy host that of a rank that was told first.
+        self.assertIn((code, out), [(137, ""), (58, "")], said)
+        self.assertRegex(said, "rank 1 .*killed by signal 9|process 1 is gone")
 
     def test_a_rank_that_exits_without_finalize_is_named(self):
         code, _, said = sim("-n", 2, build("trouble"), "exits")

@@ -65,6 +65,8 @@ pub struct Coordinator<W> {
 
 /// Turns between two questions whether to go on.
 const WATCHED: u64 = 1 << 12;
+/// In this time of real time a launcher sees that a process has ended.
+const LAUNCHER: Duration = Duration::from_millis(200);
 /// Longest wait for a process without that question.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -133,6 +135,7 @@ impl<W: Watch> Coordinator<W> {
                 Done::Gone(why) => {
                     self.seats[rank as usize].socket = None;
                     self.core.kernel.procs.schedule.end();
+                    self.let_the_launcher_see()?;
                     self.died(rank, &why);
                 }
                 Done::Late => {
@@ -158,6 +161,18 @@ impl<W: Watch> Coordinator<W> {
                 return Err(idle.hang(&self.core).into());
             }
         }
+    }
+
+    /// A launcher that ends the job when a process has ended is to do so before others fail because they are told.
+    fn let_the_launcher_see(&mut self) -> Result<(), CoordinatorError> {
+        let until = Instant::now() + LAUNCHER;
+        while Instant::now() < until {
+            if !self.watch.go_on(&self.core) {
+                return Err(CoordinatorError::NobodyLeft);
+            }
+            std::thread::sleep(LAUNCHER / 20);
+        }
+        Ok(())
     }
 
     /// A process has ended before its time: whoever waits hears of it.
