@@ -77,11 +77,6 @@ impl Memory {
         }
     }
 
-    /// Whether it begins at this address of its process, which is not this one.
-    pub fn is_at(&self, address: usize) -> bool {
-        matches!(&self.0, Bytes::There(place) if place.address == address)
-    }
-
     /// What comes from now on is dropped, where the process is not this one.
     pub fn withdraw(&self) {
         if let Bytes::There(place) = &self.0 {

@@ -6,8 +6,8 @@ use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
 use crate::wire::{
-    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, WireError,
-    faults_of, pack, permission_of, route_of, transfer_of, unpack, writes,
+    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, faults_of,
+    pack, permission_of, route_of, transfer_of, unpack, writes,
 };
 use farpost_fabric::{
     Access, Cost, Counter, Descriptor, Fault, FaultLog, Grant, Peer, Permission, Result, Route, SegmentId,
@@ -485,9 +485,3 @@ impl Link for Client {
 pub type ProcessEnd = crate::SimFabric<Client>;
 
 impl farpost_net::NetFabric for ProcessEnd {}
-
-impl From<WireError> for Reply {
-    fn from(error: WireError) -> Self {
-        Self::Failed(error)
-    }
-}

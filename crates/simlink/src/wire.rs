@@ -2,9 +2,7 @@
 //! connected socket. Long bytes stay where they are; the coordinator reads and writes the process's memory.
 
 use crate::costs::Costs;
-use farpost_fabric::{
-    Access, Descriptor, Direction, FabricError, Fault, Peer, Permission, Result, Route, SegmentId,
-};
+use farpost_fabric::{Access, Descriptor, Direction, FabricError, Fault, Peer, Permission, Result, Route};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -213,7 +211,8 @@ pub enum Admitted {
     Only(Vec<(u32, bool)>),
 }
 
-fn permission(writes: bool) -> Permission {
+/// The permission that a question or answer has as a truth value.
+pub fn permission_of(writes: bool) -> Permission {
     if writes {
         Permission::ReadWrite
     } else {
@@ -238,19 +237,14 @@ impl From<&Access> for Admitted {
 impl From<Admitted> for Access {
     fn from(admitted: Admitted) -> Self {
         match admitted {
-            Admitted::Everyone(writes) => Self::Everyone(permission(writes)),
+            Admitted::Everyone(writes) => Self::Everyone(permission_of(writes)),
             Admitted::Only(list) => Self::Only(
                 list.into_iter()
-                    .map(|(peer, w)| (Peer(peer), permission(w)))
+                    .map(|(peer, w)| (Peer(peer), permission_of(w)))
                     .collect(),
             ),
         }
     }
-}
-
-/// The permission that a question or answer has as a truth value.
-pub fn permission_of(writes: bool) -> Permission {
-    permission(writes)
 }
 
 /// The number of a route, none for a random one.
@@ -362,11 +356,6 @@ pub fn transfer_of(d: &Descriptor) -> Ask<'static> {
     }
 }
 
-/// A name for a segment.
-pub fn segment(id: u32) -> SegmentId {
-    SegmentId(id)
-}
-
 /// Write down.
 pub fn pack(what: &impl Serialize, to: &mut Vec<u8>) {
     to.clear();
@@ -384,6 +373,7 @@ pub fn unpack<'a, T: Deserialize<'a>>(from: &'a [u8]) -> Result<T, postcard::Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farpost_fabric::SegmentId;
 
     #[test]
     fn errors_come_as_they_were() {
