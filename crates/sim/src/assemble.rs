@@ -15,7 +15,7 @@ use farpost_fabric::Work;
 use strum::EnumCount;
 
 /// What a machine's processors cost.
-fn costs(machine: &Machine) -> Costs {
+pub fn costs_of(machine: &Machine) -> Costs {
     let level = |level: &CopyLevel| {
         let most = level.up_to.as_ref().map_or(u64::MAX, |most| most.0);
         (most, level.rate.value)
@@ -78,6 +78,23 @@ pub fn device(machine: &Machine) -> &'static str {
 /// # Panics
 /// When a process is on a host that is none of them.
 pub fn assemble(machine: &Machine, hosts: u32, ranks: &[HostId], seed: u64) -> Result<Core, MachineError> {
+    assemble_with(machine, hosts, ranks, seed, costs_of(machine))
+}
+
+/// As [`assemble`], with processors that cost something else than the file says.
+///
+/// # Errors
+/// As [`assemble`].
+///
+/// # Panics
+/// As [`assemble`].
+pub fn assemble_with(
+    machine: &Machine,
+    hosts: u32,
+    ranks: &[HostId],
+    seed: u64,
+    costs: Costs,
+) -> Result<Core, MachineError> {
     fn boxed<A: Adapter + 'static>(adapters: Vec<A>) -> Vec<Box<dyn Adapter>> {
         let boxed = |adapter| Box::new(adapter) as Box<dyn Adapter>;
         adapters.into_iter().map(boxed).collect()
@@ -138,7 +155,6 @@ pub fn assemble(machine: &Machine, hosts: u32, ranks: &[HostId], seed: u64) -> R
             boxed(SeaStar::of_hosts(&params, &mut kernel, hosts))
         }
     };
-    let costs = costs(machine);
     let local = Local::new(local, costs.clone(), hosts);
     Ok(Core::new(kernel, adapters, local, costs))
 }

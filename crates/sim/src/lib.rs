@@ -34,5 +34,5 @@ mod stack;
 pub mod topology;
 pub mod trace;
 
-pub use assemble::{assemble, device, placement};
+pub use assemble::{assemble, assemble_with, costs_of, device, placement};
 pub use farpost_simlink::{costs, time};

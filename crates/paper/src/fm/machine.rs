@@ -1,14 +1,10 @@
 //! The machine of the paper, put together: a LANai in each host, one switch.
 
-use farpost_fabric::Work;
-use farpost_sim::adapter::{Adapter, Kernel, Lanai, Local, LocalParams};
 use farpost_sim::core::Core;
-use farpost_sim::costs::Costs;
-use farpost_sim::machine::{AdapterSpec, Lanai as LanaiSpec, Machine, TopologySpec};
-use farpost_sim::net::{HostId, Network};
-use farpost_sim::process::Processes;
+use farpost_sim::machine::{AdapterSpec, Lanai as LanaiSpec, Machine};
+use farpost_sim::net::HostId;
 use farpost_sim::time::Ps;
-use farpost_sim::topology;
+use farpost_sim::{assemble_with, costs_of};
 
 /// What the experiments differ in is the machine; chance is not drawn.
 const SEED: u64 = 1995;
@@ -45,35 +41,9 @@ pub fn with(machine: &Machine, path: &str, value: &str) -> Machine {
 /// # Panics
 /// The machine has not so many hosts, or another interface.
 pub fn core(machine: &Machine, hosts: u32) -> Core {
-    let spec = lanai(machine);
     let processes: Vec<HostId> = (0..hosts).map(HostId).collect();
-    // The channel's one place at each LANai.
-    let mut net = Network::new(hosts, &[Some(1)], SEED);
-    let topology = topology::build(&machine.topology, hosts, &mut net).expect("so many hosts");
-    let TopologySpec::Switch(switch) = &machine.topology else {
-        panic!("{} has no switch", machine.name);
-    };
-    let link = switch.link.rate.value;
-    let kernel = Kernel::new(net, topology, Processes::new(&processes), SEED);
-    let mut work = [Ps::ZERO; _];
-    work[Work::FmSend as usize] = machine.software.fm_send.value;
-    work[Work::FmExtract as usize] = machine.software.fm_extract.value;
-    let costs = Costs {
-        poll: machine.host.poll.value,
-        store: machine.host.device_store.value,
-        trap: machine.host.trap.value,
-        work,
-        ..Costs::default()
-    };
-    let memory = LocalParams {
-        latency: machine.memory.latency.value,
-        bus: machine.memory.rate.value,
-        ..LocalParams::default()
-    };
-    let adapters = Lanai::of_hosts(spec, &machine.host, link, hosts)
-        .into_iter()
-        .map(|adapter| Box::new(adapter) as Box<dyn Adapter>)
-        .collect();
-    let local = Local::new(memory, costs.clone(), hosts);
-    Core::new(kernel, adapters, local, costs)
+    let mut costs = costs_of(machine);
+    costs.copy.clear();
+    costs.entry = Ps::ZERO;
+    assemble_with(machine, hosts, &processes, SEED, costs).expect("so many hosts")
 }
