@@ -224,6 +224,15 @@ class Trouble(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("FARPOST_PORTALS=generic: simulated machines have no agents", said)
 
+    def test_postboxes_need_remote_memory(self):
+        for device in ["", "postbox"]:
+            code, out, said = sim("--machine", "xt3", "-n", 3, build("ring"), FARPOST_DEVICE=device)
+            self.assertEqual((code, out), (1, ""))
+            self.assertEqual(len(said.strip().splitlines()), 1, said)
+            self.assertIn(f"FARPOST_DEVICE={device}: postboxes need remote memory, which xt3 has not", said)
+        code, _, said = sim("--machine", "sun-fire-link", "-n", 3, build("ring"), FARPOST_DEVICE="postbox")
+        self.assertEqual(code, 0, said)
+
     def test_the_fabric_needs_its_coordinator(self):
         run = subprocess.run(
             [os.path.join(PREFIX, "bin", "mpiexec"), "-n", "1", build("ring")],

@@ -225,6 +225,7 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         .map_err(|e| e.to_string())?;
     let per_host = options.per_host.unwrap_or(machine.host.processors.0);
     let placement = farpost_sim::placement(options.ranks, per_host);
+    device_fits(&machine, hosts)?;
     let mut core =
         farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
     if options.records() {
@@ -258,6 +259,23 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
     let mut coordinator = Coordinator::new(core, settings, job);
     let result = coordinator.run(&listener);
     finish(options, &mut coordinator, &result)
+}
+
+/// Whether MPI can go over what the user has chosen.
+fn device_fits(machine: &Machine, hosts: u32) -> Result<(), String> {
+    let chosen = std::env::var("FARPOST_DEVICE").ok();
+    let Some(device @ ("" | "postbox")) = chosen.as_deref() else {
+        return Ok(());
+    };
+    let own = farpost_sim::device(machine);
+    if own.is_empty() || hosts == 1 {
+        return Ok(());
+    }
+    Err(format!(
+        "FARPOST_DEVICE={device}: postboxes need remote memory, which {} has not (adapter.{}); its own is {own}",
+        machine.name,
+        machine.adapter.kind()
+    ))
 }
 
 /// The launcher as a child of this process, on one processor: one process runs at a time.

@@ -130,7 +130,9 @@ pub fn assemble_with(
         AdapterSpec::Rdma(spec) => {
             let params = RdmaParams {
                 post: spec.doorbell.value,
-                fetch: spec.fetch.value + spec.process.value,
+                fetch: spec.fetch.value,
+                process: spec.process.value,
+                inline: spec.inline.0 as u32,
                 store: spec.write.value + spec.process.value,
                 poll: host.poll.value,
                 bus: spec.dma.value,

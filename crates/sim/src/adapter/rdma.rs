@@ -1,8 +1,10 @@
 //! A generic RDMA adapter of today: the processor rings a doorbell with a descriptor, and the adapter does the rest.
 //!
-//! A put or packet of `n` bytes: the processor pays `post`; the adapter begins after `fetch` (it reads descriptor and data over the bus), cuts the bytes into packets of
+//! A put or packet of `n` bytes: the processor pays `post`; the adapter begins after `fetch` (it reads descriptor and data over the bus) and `process`, cuts the bytes into packets of
 //! at most `mtu` with `header` bytes each, and they pass the host's bus (`bus`), the network, and the bus of the other host; they are in memory `store` later. An
-//! acknowledgement comes back after the way's latency, which fences wait for. A get is a request of a header that way, and the bytes back.
+//! acknowledgement comes back `fetch + process` later, which fences wait for. A get is a request of a header that way, and the bytes back.
+//!
+//! Up to `inline` bytes the processor stores with the descriptor, a `post` for each line, and nothing is fetched. What was posted first still begins first.
 
 use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
 use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
@@ -15,10 +17,14 @@ use std::rc::Rc;
 /// What the adapter is.
 #[derive(Clone, Debug)]
 pub struct RdmaParams {
-    /// The processor's part of an operation: descriptor and doorbell.
+    /// The processor's part of an operation: a line of descriptor, stored at the doorbell.
     pub post: Ps,
-    /// From the doorbell to the first byte on the bus.
+    /// A read of the host's memory, until its first byte is there.
     pub fetch: Ps,
+    /// What the adapter gives to an operation before its first byte is on the bus.
+    pub process: Ps,
+    /// Bytes that go with the descriptor at most.
+    pub inline: u32,
     /// From the last byte to its being seen in memory.
     pub store: Ps,
     /// A look at a completion queue.
@@ -51,7 +57,24 @@ pub struct Rdma {
     inward: Rc<[ResourceId]>,
     /// Packets ever sent.
     sent: u64,
+    /// When the last operation began.
+    began: Ps,
 }
+
+/// Where the bytes of an operation are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// With the processor, which may store them with the descriptor.
+    Processor,
+    /// In the host's memory.
+    Memory,
+}
+
+/// Bytes of a descriptor in front of what is inline: control and remote address of 16 each, and a length of 4 (ConnectX's layout).
+const DESCRIPTOR: usize = 36;
+
+/// Bytes that the processor stores at once.
+const LINE: usize = 64;
 
 impl Rdma {
     /// The adapters of all hosts of a machine.
@@ -70,16 +93,30 @@ impl Rdma {
             out: buses[host as usize].0,
             inward: Rc::clone(&inward),
             sent: 0,
+            began: Ps::ZERO,
         };
         (0..hosts).map(adapter).collect()
     }
 
-    /// Cut `bytes` into packets and send them after `delay`; the last one carries `message`. False: there is no way.
+    fn is_inline(&self, bytes: usize) -> bool {
+        bytes <= self.params.inline as usize
+    }
+
+    /// What the processor gives to an operation with so many bytes of its own.
+    fn post(&self, bytes: usize) -> Ps {
+        let lines = match self.is_inline(bytes) {
+            true => (DESCRIPTOR + bytes).div_ceil(LINE),
+            false => 1,
+        };
+        self.params.post * lines as u64
+    }
+
+    /// Cut `bytes` into packets and send them; the last one carries `message`, which comes back where there is no way.
     fn send(
         &mut self,
         kernel: &mut Kernel,
         to: HostId,
-        bytes: usize,
+        (source, bytes): (Source, usize),
         route: Route,
         message: Message,
     ) -> Option<Message> {
@@ -91,7 +128,13 @@ impl Rdma {
         };
         let mtu = self.params.mtu as usize;
         let packets = bytes.div_ceil(mtu).max(1);
-        let start = kernel.now + self.params.fetch;
+        let fetch = match source {
+            // All lines must be there.
+            Source::Processor if self.is_inline(bytes) => self.post(bytes) - self.params.post,
+            _ => self.params.fetch,
+        };
+        let start = (kernel.now + fetch + self.params.process).max(self.began);
+        self.began = start;
         let (now, hosts) = (kernel.now, (self.host, to));
         kernel.now = start;
         let mut message = Some(message);
@@ -140,14 +183,20 @@ impl Adapter for Rdma {
         kernel.procs.import_of(put.import).under_way += 1;
         let message = kernel.message(from, to, what);
         if self
-            .send(kernel, host, put.bytes.len(), Route::Fixed(0), message)
+            .send(
+                kernel,
+                host,
+                (Source::Processor, put.bytes.len()),
+                Route::Fixed(0),
+                message,
+            )
             .is_some()
         {
             let error = FabricError::put_failed(to, "no way that works leads there");
             let now = kernel.now;
             kernel.procs.put_ended(put.import, now, Some(error));
         }
-        Ok(self.params.post)
+        Ok(self.post(put.bytes.len()))
     }
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
@@ -167,7 +216,10 @@ impl Adapter for Rdma {
         };
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, what);
-        if self.send(kernel, host, 0, Route::Fixed(0), message).is_some() {
+        if self
+            .send(kernel, host, (Source::Processor, 0), Route::Fixed(0), message)
+            .is_some()
+        {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
         }
@@ -186,13 +238,19 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, what);
         if self
-            .send(kernel, host, packet.bytes.len(), packet.route, message)
+            .send(
+                kernel,
+                host,
+                (Source::Processor, packet.bytes.len()),
+                packet.route,
+                message,
+            )
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
             kernel.procs.record_fault(from, Fault { peer: to, error });
         }
-        (self.params.post, TrySend::Sent)
+        (self.post(packet.bytes.len()), TrySend::Sent)
     }
 
     fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
@@ -205,7 +263,7 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, What::Ring);
         // Where nothing leads there is nobody to ring.
-        let _ = self.send(kernel, host, 0, Route::Fixed(0), message);
+        let _ = self.send(kernel, host, (Source::Processor, 0), Route::Fixed(0), message);
         self.params.post
     }
 
@@ -222,8 +280,8 @@ impl Adapter for Rdma {
             descriptor: *descriptor,
         };
         let bytes = match descriptor.direction {
-            Direction::Put => descriptor.len,
-            Direction::Get => 0,
+            Direction::Put => (Source::Memory, descriptor.len),
+            Direction::Get => (Source::Processor, 0),
         };
         let message = kernel.message(me, to, what);
         if self.send(kernel, host, bytes, Route::Fixed(0), message).is_some() {
@@ -254,7 +312,13 @@ impl Adapter for Rdma {
                 let what = What::Answer { op, bytes };
                 kernel.recorder.arrives(message.mark, kernel.now);
                 let answer = kernel.message(from, to, what);
-                let _ = self.send(kernel, packet.from, len, Route::Fixed(0), answer);
+                let _ = self.send(
+                    kernel,
+                    packet.from,
+                    (Source::Memory, len),
+                    Route::Fixed(0),
+                    answer,
+                );
             }
             What::Moved { op, descriptor }
                 if descriptor.direction == Direction::Get && packet.from != self.host =>
@@ -276,7 +340,8 @@ impl Adapter for Rdma {
                 };
                 kernel.recorder.arrives(message.mark, kernel.now);
                 let answer = kernel.message(from, to, what);
-                let _ = self.send(kernel, packet.from, descriptor.len, Route::Fixed(0), answer);
+                let bytes = (Source::Memory, descriptor.len);
+                let _ = self.send(kernel, packet.from, bytes, Route::Fixed(0), answer);
             }
             what => {
                 message.what = what;
@@ -327,7 +392,8 @@ impl Adapter for Rdma {
                     let error = kernel.procs.check_alive(to).err();
                     let back = kernel.procs.host_of(from);
                     let acknowledged = Event::Acknowledged(import, error);
-                    kernel.at(now + self.params.fetch, back, AdapterEvent::Rdma(acknowledged));
+                    let after = self.params.fetch + self.params.process;
+                    kernel.at(now + after, back, AdapterEvent::Rdma(acknowledged));
                 }
             }
             Event::Acknowledged(import, error) => kernel.procs.put_ended(import, now, error),
