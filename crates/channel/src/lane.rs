@@ -9,7 +9,7 @@
 //! compares the words of the envelope with those that it wants.
 
 use crate::postbox::{AHEAD, Postboxes, Rx, Tx};
-use farpost_fabric::{Cost, Fabric, Fault, Line, Lines, Peer};
+use farpost_fabric::{Cost, Fabric, Fault, Line, Lines, Peer, PeerFlags};
 
 /// An open lane to a peer: one postbox may be posted.
 pub struct Lane<'a, F: Fabric> {
@@ -141,21 +141,27 @@ impl<F: Fabric> Postboxes<F> {
     /// Whether messages may go to `peer` at once, as far as the channel's user knows: nothing waits before them.
     #[inline(always)]
     pub fn is_open(&self, peer: Peer) -> bool {
-        self.open[peer.index()]
+        self.open.get(peer)
     }
 
     /// Say so.
     pub fn set_open(&mut self, peer: Peer, open: bool) {
-        self.open[peer.index()] = open;
+        self.open.set(peer, open);
         if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) {
             tx.open = open;
             tx.renew();
         }
     }
 
+    /// Say of every peer whether it is, before there are connections.
+    pub fn set_all_open(&mut self, open: &PeerFlags) {
+        debug_assert!(self.tx.written().next().is_none(), "no connection has been made");
+        self.open.clone_from(open);
+    }
+
     /// The sending end of a connection is made.
     pub(crate) fn connected(&mut self, peer: Peer, mut tx: Tx<F>) {
-        tx.open = self.open[peer.index()];
+        tx.open = self.open.get(peer);
         tx.renew();
         self.tx[peer.index()] = Some(Box::new(tx));
     }

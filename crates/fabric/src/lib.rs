@@ -35,6 +35,7 @@ mod interrupt;
 pub mod memcheck;
 mod memory;
 mod packet;
+mod peer_flags;
 mod peer_map;
 pub mod progress;
 pub mod publish;
@@ -59,6 +60,7 @@ pub use memory::{
     bytes_of, line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySend, copy_words, fits, lane};
+pub use peer_flags::PeerFlags;
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time, Work};
