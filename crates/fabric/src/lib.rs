@@ -38,6 +38,7 @@ mod packet;
 mod peer_map;
 pub mod progress;
 pub mod publish;
+mod registers;
 #[cfg(feature = "simulated")]
 pub mod segment;
 pub mod slots;
@@ -61,6 +62,7 @@ pub use memory::{
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySend, copy_words, fits, lane};
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
+pub use registers::{RAIL_WORDS, RAILS_SHOWN, RailFigures, Register};
 pub use time::{Cost, Moment, Time, Work};
 pub use topology::{Distance, Topology};
 pub use zcopy::ZeroCopy;
