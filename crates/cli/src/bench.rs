@@ -2,7 +2,7 @@
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
 use crate::bench_output::{Output, finish};
-use crate::{bench_everyday, bench_layers, output};
+use crate::{bench_everyday, bench_layers, bench_pairs, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
@@ -19,6 +19,8 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Pingpong(o) => ping_pong(&o, false),
         Bench::Netpipe(o) => ping_pong(&o, true),
         Bench::Rate(o) => message_rate(&o),
+        Bench::Pairs(o) => bench_pairs::pairs(&o),
+        Bench::Load(o) => bench_pairs::load(&o),
         Bench::Collectives(o) => collective(&o),
         Bench::Startup(o) => start(&o),
         Bench::Start(o) => bench_everyday::start(&o),
@@ -39,7 +41,7 @@ pub fn run(options: Bench) -> ExitCode {
     }
 }
 
-fn list(
+pub(crate) fn list(
     options: &Sizes,
     min: usize,
     max: usize,
@@ -78,9 +80,9 @@ struct Job<'a> {
 }
 
 /// Start a job if nobody did, and do something in it.
-fn in_job(ranks: &Ranks, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
+pub(crate) fn in_job(ranks: u32, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
     if !launch::is_launched() {
-        return Err(launch::restart(ranks.ranks as usize));
+        return Err(launch::restart(ranks as usize));
     }
     let mpi = Mpi::init()?;
     match work(&mpi) {
@@ -93,7 +95,7 @@ fn in_job(ranks: &Ranks, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
 }
 
 /// Whether this process is a rank on a simulated machine, where `farpost sim` has made its clocks virtual.
-fn is_simulated() -> bool {
+pub(crate) fn is_simulated() -> bool {
     std::env::var_os(farpost_simlink::wire::SOCKET).is_some()
 }
 
@@ -109,7 +111,7 @@ impl Job<'_> {
         let trials = if is_simulated() { 1 } else { 9 };
         self.plan.trials = self.common.trials.unwrap_or(trials) as usize;
         self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
-        in_job(self.ranks, |mpi| self.measured(mpi, measure))
+        in_job(self.ranks.ranks, |mpi| self.measured(mpi, measure))
     }
 
     fn measured(
@@ -257,7 +259,9 @@ fn collective(o: &Collectives) -> Result<()> {
     let points = collectives::points(&plan, &ops);
     let job = Job {
         name: "collectives",
-        title: "Collectives: time of one call, of the slowest rank".into(),
+        title:
+            "Collectives: time of one call, of the slowest rank; MB/s as the root or any one process sees it"
+                .into(),
         kind: BenchmarkKind::Collectives,
         common: &o.common,
         ranks: &o.ranks,
@@ -321,7 +325,7 @@ fn start(o: &Startup) -> Result<()> {
 /// `farpost bench matmul`: under whatever launcher started the ranks.
 fn multiply(o: &Matmul) -> Result<()> {
     o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
-    in_job(&o.ranks, |mpi| multiplied(o, mpi))
+    in_job(o.ranks.ranks, |mpi| multiplied(o, mpi))
 }
 
 fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {

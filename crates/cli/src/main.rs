@@ -7,6 +7,7 @@ mod bench_everyday;
 mod bench_goals;
 mod bench_layers;
 mod bench_output;
+mod bench_pairs;
 mod bench_plot;
 mod bench_portals;
 mod doctor;

@@ -39,6 +39,7 @@ mod peer_flags;
 mod peer_map;
 pub mod progress;
 pub mod publish;
+mod registers;
 #[cfg(feature = "simulated")]
 pub mod segment;
 pub mod slots;
@@ -63,6 +64,7 @@ pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySen
 pub use peer_flags::PeerFlags;
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
+pub use registers::{RAIL_WORDS, RAILS_SHOWN, RailFigures, Register};
 pub use time::{Cost, Moment, Time, Work};
 pub use topology::{Distance, Topology};
 pub use zcopy::ZeroCopy;

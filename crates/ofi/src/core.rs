@@ -630,6 +630,7 @@ impl Inner {
             OperationKind::Receive => {
                 // SAFETY: received: the provider is done with it until it is posted again, below.
                 let bytes = unsafe { it.received(entry.len) };
+                self.endpoint.received.add(bytes.len());
                 self.arrived(bytes);
                 self.post(operation);
             }

@@ -13,8 +13,8 @@ use super::link::{Announced, Link};
 use super::read::READ_FROM;
 use super::wire::{self, Small, control, outcome};
 use farpost_fabric::{
-    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, Result,
-    SegmentId,
+    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RailFigures, RemoteMemory,
+    Result, SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
@@ -229,6 +229,31 @@ impl Far for FarSegment {
 impl NetFabric for Ofi {
     fn strangers_turned_away(&self) -> u64 {
         self.strangers()
+    }
+
+    /// One for all peers: which interfaces a provider uses, it does not say.
+    fn rail_figures(&self) -> Vec<RailFigures> {
+        let inner = &self.0;
+        let met = inner.met.borrow();
+        let up = met
+            .iter()
+            .filter(|link| !link.is_dead() && !link.left.get())
+            .count();
+        let down = met
+            .iter()
+            .filter(|link| link.is_dead() && !link.left.get())
+            .count();
+        let (sent, received) = (&inner.endpoint.sent, &inner.endpoint.received);
+        vec![RailFigures {
+            name: inner.card.provider.clone(),
+            up: up as u32,
+            down: down as u32,
+            sent: sent.count.get(),
+            sent_bytes: sent.bytes.get(),
+            received: received.count.get(),
+            received_bytes: received.bytes.get(),
+            reroutes: 0,
+        }]
     }
 }
 

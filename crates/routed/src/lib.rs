@@ -20,7 +20,8 @@ use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Access, ArmedWait, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance,
     End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port,
-    Priority, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
+    Priority, Register, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake,
+    ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -521,6 +522,8 @@ impl<N: NetFabric> Counters for Routed<N> {
         to self.near {
             #[inline]
             fn count(&self, peer: Peer, counter: Counter, amount: u64);
+            fn set_register(&self, of: Peer, register: Register, value: u64);
+            fn register(&self, of: Peer, register: Register) -> u64;
         }
     }
 
@@ -595,7 +598,12 @@ impl<N: NetFabric> Fabric for Routed<N> {
     fn progress(&self) -> bool {
         match &self.far {
             None => false,
-            Some(far) => self.pace.poll(|| far.progress()),
+            Some(far) => self.pace.poll(|| {
+                if self.tally.is_due() {
+                    self.tell_counters(true);
+                }
+                far.progress()
+            }),
         }
     }
 

@@ -41,6 +41,7 @@ impl<F: Fabric> ImportState<F> {
 
     #[cold]
     fn denied(&self, wanted: Perm) -> RsmError {
+        self.inner.refuse(|refused| &mut refused.denied);
         error!(
             PERM_DENIED: "segment {:#x} of node {} was connected with 0{:o}; this needs 0{:o}",
             self.id, self.peer.0, self.perm.0, wanted.0
@@ -49,7 +50,7 @@ impl<F: Fabric> ImportState<F> {
 
     #[cold]
     fn outside(&self, offset: usize, len: usize) -> RsmError {
-        self.inner.faults.count(|refused| &mut refused.ranges);
+        self.inner.refuse(|refused| &mut refused.ranges);
         let code = if self.mapped.get() {
             Code::BAD_OFFSET
         } else {

@@ -115,7 +115,7 @@ impl<F: Fabric> Rsm<F> {
             .iter()
             .find(|controller| self.controller_name(**controller) == name);
         found.copied().ok_or_else(|| {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             let names: Vec<String> = all.iter().map(|c| self.controller_name(*c)).collect();
             error!(CTLR_NOT_PRESENT: "there is no controller {name:?}: here are {}", names.join(", "))
         })
@@ -190,7 +190,7 @@ impl<F: Fabric> Rsm<F> {
     pub fn striping(&self, node: NodeId) -> Result<Striping> {
         let fabric = &self.inner.fabric;
         if node >= fabric.size() {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             return fail!(
                 REMOTE_NODE_UNREACHABLE: "there is no node {node}: there are nodes 0 to {}", self.nodes() - 1
             );

@@ -35,7 +35,10 @@ impl<F: Fabric> Rsm<F> {
                 error.code,
                 Code::SEG_NOT_PUBLISHED | Code::SEG_NOT_PUBLISHED_TO_NODE
             ) {
-                self.inner.faults.count(|refused| &mut refused.segments);
+                self.inner.refuse(|refused| &mut refused.segments);
+            }
+            if error.code == Code::PERM_DENIED {
+                self.inner.refuse(|refused| &mut refused.denied);
             }
         })
     }
@@ -47,7 +50,7 @@ impl<F: Fabric> Rsm<F> {
             );
         }
         if !self.reaches(controller, node) {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             let name = self.controller_name(controller);
             return fail!(
                 REMOTE_NODE_UNREACHABLE: "controller {name} is not connected to node {node} (there are nodes 0 to {})",
@@ -233,7 +236,7 @@ impl<F: Fabric> ImportState<F> {
     pub(crate) fn record(&self, cause: Cause, what: &str) {
         let message = format!("segment {:#x} of node {}: {what}", self.id, self.peer.0);
         let about = (self.peer.0, self.id);
-        self.inner.cesr.borrow_mut().record(cause, about, message);
+        self.inner.record_error(cause, about, message);
     }
 
     /// Whether the segment is published as it was when this connection was made, and its owner is there. Asks the

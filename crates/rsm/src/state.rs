@@ -2,14 +2,14 @@
 //! in the modules above: `export`, `import`, `access`, `barrier`, `signal`.
 
 use crate::RsmTunables;
-use crate::cesr::{Cesr, ErrorReport};
+use crate::cesr::{Cause, Cesr, ErrorReport};
 use crate::directory::{self, DIRECTORY, Directory, Shape};
 use crate::error::{Code, Result, RsmError};
 use crate::faults::{Faults, Refused};
-use crate::names::{Controller, FIRST_ASSIGNED, Identity, Perm, SegId};
+use crate::names::{Controller, FIRST_ASSIGNED, Identity, NodeId, Perm, SegId};
 use crate::wire::Packet;
 use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
-use farpost_fabric::{Access, Fabric, Peer, Permission, RemoteMemory};
+use farpost_fabric::{Access, Fabric, Peer, Permission, Register, RemoteMemory};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -120,7 +120,11 @@ impl<F: Fabric> Rsm<F> {
     /// The oldest error that accesses of this process met and nobody waited for, and how many there were since the last
     /// call. Errors of other processes are never here.
     pub fn take_error_status(&self) -> Option<ErrorReport> {
-        self.inner.cesr.borrow_mut().take()
+        let report = self.inner.cesr.borrow_mut().take();
+        self.inner
+            .fabric
+            .set_register(self.inner.fabric.me(), Register::RsmCesr, 0);
+        report
     }
 
     /// The oldest fault of a peer not told yet: a signal or a connection of one that this process's tables do not have, a
@@ -176,9 +180,38 @@ impl<F: Fabric> Inner<F> {
     #[cold]
     pub(crate) fn suspect(&self, peer: Peer, error: &farpost_fabric::FabricError) {
         if matches!(error, farpost_fabric::FabricError::Corrupt { .. }) {
-            self.faults.count(|refused| &mut refused.malformed);
+            self.refuse(|refused| &mut refused.malformed);
             self.fault(peer, error.clone());
         }
+    }
+
+    /// Count a refusal, for who asks and for who watches.
+    #[cold]
+    pub(crate) fn refuse(&self, one: impl FnOnce(&mut Refused) -> &mut u64) {
+        self.faults.count(one);
+        let refused = self.faults.refused();
+        let me = self.fabric.me();
+        for (register, value) in [
+            (Register::RsmControllers, refused.controllers),
+            (Register::RsmSegments, refused.segments),
+            (Register::RsmDenied, refused.denied),
+            (Register::RsmRanges, refused.ranges),
+            (Register::RsmStrangers, refused.strangers),
+            (Register::RsmMalformed, refused.malformed),
+            (Register::RsmLate, refused.late),
+        ] {
+            self.fabric.set_register(me, register, value);
+        }
+    }
+
+    /// Keep an error in the status of this process.
+    #[cold]
+    pub(crate) fn record_error(&self, cause: Cause, about: (NodeId, SegId), message: String) {
+        let mut cesr = self.cesr.borrow_mut();
+        cesr.record(cause, about, message);
+        let me = self.fabric.me();
+        self.fabric.add_register(me, Register::RsmErrors, 1);
+        self.fabric.set_register(me, Register::RsmCesr, cesr.code());
     }
 
     /// A value of `peer`'s cannot be right.

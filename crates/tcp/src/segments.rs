@@ -4,13 +4,14 @@
 //! handle is never used twice. So an import usually finds what it needs here, and asks the peer only when not.
 
 use super::control::{ControlCode, SegmentNotice};
-use super::peer::PeerState;
+use super::peer::{PeerState, PeerStatus};
 use super::segment_table::{ABSENT, DENIED, OwnSegment, PeerSegment, SegmentQuery};
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{ALL_RAILS, OFFSET_LIMIT};
 use farpost_fabric::{
-    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, Result, SegmentId,
+    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RailFigures, RemoteMemory, Result,
+    SegmentId,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
@@ -336,6 +337,27 @@ impl RemoteMemory for Tcp {
 impl NetFabric for Tcp {
     fn strangers_turned_away(&self) -> u64 {
         self.strangers().all_refused()
+    }
+
+    fn rail_figures(&self) -> Vec<RailFigures> {
+        let state = self.core.state.borrow();
+        let mut all: Vec<RailFigures> = Vec::new();
+        for remote in state.peers.iter() {
+            let active = remote.status == PeerStatus::Active;
+            for (at, rail) in remote.rails.iter().enumerate() {
+                let name = rail.candidates.first().map_or("?", |of| of.interface.as_str());
+                let figures = remote.link.rail_figures(at, active);
+                match all.iter_mut().find(|of| of.name == name) {
+                    Some(of) => of.add(&figures),
+                    None => all.push(RailFigures {
+                        name: name.to_owned(),
+                        ..figures
+                    }),
+                }
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 }
 

@@ -6,12 +6,12 @@ use crate::trust::{Caller, Handshake, Progress, Secret};
 use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, ErrorStatus, Fabric,
-    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote,
+    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, RailFigures, Remote,
     RemoteMemory, SegmentId, Ticket, Topology, TrySend,
 };
-use farpost_net::AddressBook;
 use farpost_net::conformance::SharedBook;
 use farpost_net::interfaces::Card;
+use farpost_net::{AddressBook, NetFabric};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -854,4 +854,35 @@ fn settings_are_known_by_their_variables() {
     assert_eq!(settings.set("FARPOST_NOTHING", "1"), Ok(false));
     assert!(settings.set("FARPOST_TCP_PORTS", "x").is_err());
     assert!(Listening::open(TcpSettings::default()).is_ok());
+}
+
+#[test]
+fn figures_of_rails_outlive_their_connections() {
+    const LEN: usize = 1 << 20;
+    let (job, mine, theirs) = over_two_rails(LEN);
+    let all = |end: usize| job.ends[end].rail_figures();
+    let names: Vec<_> = all(0).into_iter().map(|rail| rail.name).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        all(0)
+            .iter()
+            .all(|rail| (rail.up, rail.down, rail.state()) == (1, 0, "up"))
+    );
+    theirs.put(0, &vec![7; LEN]).unwrap();
+    job.until("the put", || mine.load(LEN - 8) != 0);
+    let sum = |end: usize, of: fn(&RailFigures) -> u64| all(end).iter().map(of).sum::<u64>();
+    job.until("what came", || sum(1, |rail| rail.received_bytes) >= LEN as u64);
+    assert!(sum(0, |rail| rail.sent_bytes) >= LEN as u64);
+    assert!(sum(1, |rail| rail.received) > 0 && sum(0, |rail| rail.sent) > 0);
+    let before = sum(0, |rail| rail.sent_bytes);
+    job.ends[0].sever(Peer(1), Some(1));
+    let down = || all(0).iter().filter(|rail| rail.state() == "down").count() == 1;
+    job.until("the rail to be missed", || down());
+    assert!(sum(0, |rail| rail.sent_bytes) >= before);
+    // Something has to be sent for the rail to be connected again.
+    job.until("the rail", || {
+        theirs.put(0, &[8; 64]).unwrap();
+        all(0).iter().all(|rail| rail.state() == "up")
+    });
+    assert!(sum(0, |rail| rail.sent_bytes) >= before);
 }

@@ -3,9 +3,10 @@
 use super::bulk::{Get, IncomingZcopy, Serve, TransferId};
 use super::frame::{FrameError, FrameKind};
 use super::log::Log;
-use super::rail::{Rail, RailState};
+use super::rail::{Rail, RailState, RailTotals};
 use super::reorder::Early;
 use super::{LinkConfig, RailNumber};
+use farpost_fabric::RailFigures;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why nothing was queued.
@@ -268,6 +269,28 @@ impl Link {
     /// Bytes that a rail's transport has taken so far.
     pub fn carried(&self, rail: RailNumber) -> u64 {
         self.rails[rail].carried
+    }
+
+    /// What a rail has carried over all its connections, and whether it works; one of a peer that has left is not missed.
+    pub fn rail_figures(&self, rail: RailNumber, active: bool) -> RailFigures {
+        let r = &self.rails[rail];
+        let up = r.state != RailState::Down;
+        let RailTotals {
+            sent,
+            sent_bytes,
+            received,
+            ..
+        } = r.before;
+        RailFigures {
+            name: String::new(),
+            up: u32::from(up),
+            down: u32::from(!up && active && r.connection > 0),
+            sent: sent + r.frames_out,
+            sent_bytes: sent_bytes + r.carried,
+            received: received + r.frames_in,
+            received_bytes: r.before.received_bytes,
+            reroutes: r.before.reroutes,
+        }
     }
 
     /// Measured speed of a rail, bytes per second, if known.

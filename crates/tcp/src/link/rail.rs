@@ -128,8 +128,19 @@ impl Speed {
     }
 }
 
+/// What a rail's former connections have carried, and what all of them have received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RailTotals {
+    pub sent: u64,
+    pub sent_bytes: u64,
+    pub received: u64,
+    pub received_bytes: u64,
+    pub reroutes: u64,
+}
+
 #[derive(Default)]
 pub(super) struct Rail {
+    pub before: RailTotals,
     pub state: RailState,
     /// None: it has had no connection yet.
     pub checks: Option<Checks>,
@@ -197,7 +208,14 @@ impl Rail {
 
     /// A fresh connection; what is known of the way (round trip, speed) stays.
     pub fn connected(&mut self, (connection, checks): (u32, Checks), ready: bool, now: u64) {
+        let before = RailTotals {
+            sent: self.before.sent + self.frames_out,
+            sent_bytes: self.before.sent_bytes + self.carried,
+            received: self.before.received + self.frames_in,
+            ..self.before
+        };
         *self = Rail {
+            before,
             state: RailState::Up,
             checks: Some(checks),
             connection,
