@@ -8,32 +8,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PREFIX = os.environ["PREFIX"]
-FARPOST = os.path.join(PREFIX, "bin", "farpost")
+from support import FARPOST, PREFIX, WORK, build, sim
+from interfaces import Interfaces, Outside, Threads  # noqa: F401
+
 MACHINES = ["sun-fire-link", "myrinet-fm", "startx", "xt3", "cluster-100g"]
-WORK = tempfile.TemporaryDirectory(prefix="farpost-sim.")
-
-
-def build(name):
-    program = os.path.join(WORK.name, name)
-    if not os.path.exists(program):
-        source = os.path.join(HERE, name + ".c")
-        command = [os.path.join(PREFIX, "bin", "mpicc"), "-O1", "-Wall", source, "-o", program]
-        subprocess.run(command, check=True)
-    return program
-
-
-def sim(*arguments, **variables):
-    """Run it: the code, what it printed, what it said."""
-    command = [FARPOST, "sim", *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=110, env={**os.environ, **variables}, stdin=subprocess.DEVNULL
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 class Programs(unittest.TestCase):

@@ -24,6 +24,7 @@ use std::time::Duration;
 use farpost_fabric::gate::{self, Gate, Platform};
 use farpost_fabric::wait::Pause;
 use farpost_shm::{futex_wait, futex_wake};
+use farpost_simlink::shared_clock;
 
 static GATE: Gate<System> = Gate::new(System);
 
@@ -275,6 +276,13 @@ pub(crate) fn step_in() {
 pub(crate) fn relax(pause: Pause) -> bool {
     let me = me();
     if !GATE.must_step_aside(me) {
+        return false;
+    }
+    if shared_clock::runs() {
+        // Virtual time passes in the wait itself: without it, no other process would run.
+        if GATE.is_waited_for(me) {
+            GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50)));
+        }
         return false;
     }
     GATE.step_aside(me, || match pause {

@@ -337,6 +337,11 @@ impl<P: Platform> Gate<P> {
         state & (SHARED | EARLY) != 0 && (state & SHARED != 0 || self.is_early(me))
     }
 
+    /// Whether another thread may wait for this one, which [must](Self::must_step_aside) let it in: for the lock, or for a call that came in without it.
+    pub fn is_waited_for(&self, me: u64) -> bool {
+        self.lock.load(Ordering::Relaxed) == 2 || self.holder.load(Ordering::Relaxed) != me
+    }
+
     /// Whether this thread is inside and counted.
     pub fn is_inside(&self, me: u64) -> bool {
         self.holder.load(Ordering::Relaxed) == me

@@ -17,6 +17,7 @@
 //! Protocol code is generic over these traits and monomorphised. Nothing here knows of MPI, of
 //! communicators, or of any messaging layer.
 
+pub mod ability;
 mod bulk;
 mod by_peer;
 pub mod clock;

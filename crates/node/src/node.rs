@@ -152,11 +152,24 @@ impl Node {
         self.fabric.network().and_then(network::link).is_some()
     }
 
+    /// The number of each process's host, for the program: on a simulated machine, there.
+    pub(crate) fn nodes(&self) -> &[u32] {
+        match self.simulated() {
+            Some(link) => &link.machine().host_of,
+            None => self.job.host_map(),
+        }
+    }
+
     /// What the host of this process is called on a simulated machine, if it is on one.
     pub fn simulated_host(&self) -> Option<String> {
         let machine = network::link(self.fabric.network()?)?.machine();
         let host = machine.host_of.get(self.job.rank() as usize)?;
         Some(format!("{}-{host}", machine.machine))
+    }
+
+    /// The link of this process to its simulated machine, if it is on one.
+    pub fn simulated(&self) -> Option<&Client> {
+        network::link(self.fabric.network()?)
     }
 
     /// The link of this process to a simulated machine that wants to know which functions of interfaces the program calls.

@@ -14,6 +14,7 @@ use farpost_fabric::{
     TrySend,
 };
 use farpost_mapped::Mapping;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
@@ -22,6 +23,7 @@ use rustix::net::{
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// The link of this process to its coordinator.
 pub struct Client {
@@ -153,6 +155,11 @@ impl Client {
             &mut buffers.0,
             &mut buffers.1,
         );
+        self.take(answer)
+    }
+
+    /// The machine as the answer says it is now.
+    fn take(&self, answer: Result<Answer, String>) -> Reply {
         match answer {
             Ok(answer) => {
                 shared_clock::set(answer.clock);
@@ -171,6 +178,33 @@ impl Client {
                 std::process::exit(1)
             }
         }
+    }
+
+    /// The program waits outside the library for what only others can bring about: they run until something has happened to this process. `is_over` says, now
+    /// and then, that the program is back.
+    pub fn rest(&self, is_over: impl Fn() -> bool) {
+        if self.touched.replace(false) {
+            return;
+        }
+        let (mut to, mut from) = (Vec::new(), vec![0; LONGEST]);
+        let ask = Ask::Rest;
+        let spent = shared_clock::take_spent();
+        let mut told = tell(&self.socket, &Question { spent, ask }, &mut to);
+        while told.is_ok() && !readable(&self.socket, LOOK) {
+            if is_over() {
+                let ask = Ask::Back;
+                told = tell(&self.socket, &Question { spent: 0, ask }, &mut to);
+                break;
+            }
+        }
+        self.take(told.and_then(|()| hear(&self.socket, &mut from)));
+        // Whoever asked for this looks around now.
+        self.touched.set(false);
+    }
+
+    /// Real time for which a process may ask nothing before others run on.
+    pub fn patience(&self) -> Duration {
+        Duration::from_nanos(self.welcome.patience)
     }
 
     fn done(&self, ask: Ask<'_>) -> Result<()> {
@@ -217,14 +251,22 @@ fn exchange(
     to: &mut Vec<u8>,
     from: &mut [u8],
 ) -> Result<Answer, String> {
+    tell(socket, question, to)?;
+    hear(socket, from)
+}
+
+fn tell(socket: &OwnedFd, question: &Question<'_>, to: &mut Vec<u8>) -> Result<(), String> {
     pack(question, to);
     loop {
         match send(socket, to, SendFlags::NOSIGNAL) {
-            Ok(_) => break,
+            Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(format!("its coordinator cannot be asked ({error})")),
         }
     }
+}
+
+fn hear(socket: &OwnedFd, from: &mut [u8]) -> Result<Answer, String> {
     loop {
         match recv(socket, &mut *from, RecvFlags::empty()) {
             Ok((0, _)) => return Err("its coordinator is gone".into()),
@@ -233,6 +275,18 @@ fn exchange(
             Err(error) => return Err(format!("its coordinator does not answer ({error})")),
         }
     }
+}
+
+/// Between two looks at whether the program is back.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000,
+};
+
+/// Whether there is an answer, or will be none, within `wait`.
+fn readable(socket: &OwnedFd, wait: Timespec) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut polled, Some(&wait)).is_ok_and(|count| count > 0)
 }
 
 impl Link for Client {

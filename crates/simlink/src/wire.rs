@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Of what this module says. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Variable: the coordinator's socket, a name in the system's abstract name space.
 pub const SOCKET: &str = "FARPOST_SIM";
@@ -52,6 +52,10 @@ pub enum Ask<'a> {
         period: u64,
         deadline: u64,
     },
+    /// The program waits outside the library: the answer comes when something has happened to the process, or after [`Back`](Self::Back).
+    Rest,
+    /// The program calls again. Has no answer of its own, and is nothing where [`Rest`](Self::Rest) has been answered.
+    Back,
     Random,
     TrySend {
         peer: u32,
@@ -188,6 +192,8 @@ pub struct Welcome {
     pub transfers: [bool; 2],
     /// A look at the clock, picoseconds.
     pub tick: u64,
+    /// After so long of real time without a question others run on, nanoseconds.
+    pub patience: u64,
     /// What computing between calls takes.
     pub compute: Compute,
     /// Functions of interfaces are to be told.

@@ -28,6 +28,7 @@ use crate::net::{Fate, HostId, Packet, Path};
 use crate::process::Arrived;
 use crate::time::{Ps, Rate};
 use crate::topology::Port;
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{FabricError, Fault, Peer, Route, TrySend};
 use std::collections::VecDeque;
 
@@ -420,6 +421,17 @@ impl Lanai {
 }
 
 impl Adapter for Lanai {
+    /// Frames only, in one receive queue for all: when it is full, all wait in the channel.
+    fn lacks(&self) -> &'static [Ability] {
+        &[
+            Ability::Put,
+            Ability::Get,
+            Ability::Transfer,
+            Ability::Ports,
+            Ability::Priorities,
+        ]
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }

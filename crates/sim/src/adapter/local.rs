@@ -8,6 +8,7 @@ use crate::costs::Costs;
 use crate::net::{Fate, HostId, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Counter, Descriptor, Direction, Peer, Result, TrySend};
 
 /// The memory of a host, between its processes.
@@ -76,6 +77,14 @@ impl Local {
 impl Adapter for Local {
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn lacks(&self) -> &'static [Ability] {
+        if self.params.transfers {
+            &[]
+        } else {
+            &[Ability::Transfer]
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {

@@ -23,6 +23,7 @@ use crate::memory::Memory;
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Descriptor, FabricError, Peer, Result, Route, TrySend};
 
 /// What happens inside adapters, by kind.
@@ -105,6 +106,11 @@ pub struct Outgoing<'a> {
 pub trait Adapter {
     /// Its name for people.
     fn name(&self) -> &'static str;
+
+    /// What fabrics have and it has not: it refuses that, or nobody who needs it can be sure of it.
+    fn lacks(&self) -> &'static [Ability] {
+        &[]
+    }
 
     /// As what it is, for experiments that look below the fabric.
     fn as_any(&mut self) -> &mut dyn std::any::Any;

@@ -44,6 +44,8 @@ pub struct RdmaParams {
 pub enum Event {
     /// Something is in memory, and takes effect.
     Stored(Box<Message>),
+    /// A host's question for bytes of this memory, behind what is on its way there.
+    Asked(HostId, Box<Message>),
     /// The other side has got a put.
     Acknowledged(ImportId, Option<FabricError>),
 }
@@ -59,6 +61,8 @@ pub struct Rdma {
     sent: u64,
     /// When the last operation began.
     began: Ps,
+    /// When the last bytes that have come are in memory. Who reads pushes them ahead.
+    written: Ps,
 }
 
 /// Where the bytes of an operation are.
@@ -94,6 +98,7 @@ impl Rdma {
             inward: Rc::clone(&inward),
             sent: 0,
             began: Ps::ZERO,
+            written: Ps::ZERO,
         };
         (0..hosts).map(adapter).collect()
     }
@@ -152,13 +157,64 @@ impl Rdma {
     }
 
     /// A message takes effect when its last byte is in memory.
-    fn store(&self, kernel: &mut Kernel, message: Message) {
+    fn store(&mut self, kernel: &mut Kernel, message: Message) {
+        if matches!(message.what, What::Write { .. } | What::Moved { .. }) {
+            self.written = kernel.now + self.params.store;
+        }
         let event = Event::Stored(Box::new(message));
         kernel.at(
             kernel.now + self.params.store,
             self.host,
             AdapterEvent::Rdma(event),
         );
+    }
+
+    /// A message has come from `sender`, and nothing is before it.
+    fn take(&mut self, kernel: &mut Kernel, sender: HostId, mut message: Message) {
+        match message.what {
+            // Fetched bytes go back, from this memory.
+            What::Read {
+                op,
+                segment,
+                offset,
+                len,
+            } => {
+                let mut bytes = vec![0; len];
+                segment.read(offset, &mut bytes);
+                let (from, to) = (message.to, message.from);
+                let what = What::Answer { op, bytes };
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let _ = self.send(kernel, sender, (Source::Memory, len), Route::Fixed(0), answer);
+            }
+            What::Moved { op, descriptor }
+                if descriptor.direction == Direction::Get && sender != self.host =>
+            {
+                let (from, to) = (message.to, message.from);
+                if kernel.procs.of(from).dead.is_some() {
+                    let (now, error) = (kernel.now, FabricError::dead(from, "it has ended"));
+                    return kernel.procs.finish(op, now, Err(error));
+                }
+                // On its way back it is a put of the other side's.
+                let what = What::Moved {
+                    op,
+                    descriptor: Descriptor {
+                        direction: Direction::Put,
+                        local: descriptor.remote,
+                        remote: descriptor.local,
+                        ..descriptor
+                    },
+                };
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let bytes = (Source::Memory, descriptor.len);
+                let _ = self.send(kernel, sender, bytes, Route::Fixed(0), answer);
+            }
+            what => {
+                message.what = what;
+                self.store(kernel, message);
+            }
+        }
     }
 }
 
@@ -295,59 +351,21 @@ impl Adapter for Rdma {
     }
 
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
-        let Load::Last(mut message) = packet.load else {
+        let Load::Last(message) = packet.load else {
             return;
         };
-        match message.what {
-            // Fetched bytes go back, from this memory.
-            What::Read {
-                op,
-                segment,
-                offset,
-                len,
-            } => {
-                let mut bytes = vec![0; len];
-                segment.read(offset, &mut bytes);
-                let (from, to) = (message.to, message.from);
-                let what = What::Answer { op, bytes };
-                kernel.recorder.arrives(message.mark, kernel.now);
-                let answer = kernel.message(from, to, what);
-                let _ = self.send(
-                    kernel,
-                    packet.from,
-                    (Source::Memory, len),
-                    Route::Fixed(0),
-                    answer,
-                );
+        let asks = match &message.what {
+            What::Read { .. } => true,
+            What::Moved { descriptor, .. } => {
+                descriptor.direction == Direction::Get && packet.from != self.host
             }
-            What::Moved { op, descriptor }
-                if descriptor.direction == Direction::Get && packet.from != self.host =>
-            {
-                let (from, to) = (message.to, message.from);
-                if kernel.procs.of(from).dead.is_some() {
-                    let (now, error) = (kernel.now, FabricError::dead(from, "it has ended"));
-                    return kernel.procs.finish(op, now, Err(error));
-                }
-                // On its way back it is a put of the other side's.
-                let what = What::Moved {
-                    op,
-                    descriptor: Descriptor {
-                        direction: Direction::Put,
-                        local: descriptor.remote,
-                        remote: descriptor.local,
-                        ..descriptor
-                    },
-                };
-                kernel.recorder.arrives(message.mark, kernel.now);
-                let answer = kernel.message(from, to, what);
-                let bytes = (Source::Memory, descriptor.len);
-                let _ = self.send(kernel, packet.from, bytes, Route::Fixed(0), answer);
-            }
-            what => {
-                message.what = what;
-                self.store(kernel, message);
-            }
+            _ => false,
+        };
+        if asks && kernel.now < self.written {
+            let event = Event::Asked(packet.from, Box::new(message));
+            return kernel.at(self.written, self.host, AdapterEvent::Rdma(event));
         }
+        self.take(kernel, packet.from, message);
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
@@ -396,6 +414,7 @@ impl Adapter for Rdma {
                     kernel.at(now + after, back, AdapterEvent::Rdma(acknowledged));
                 }
             }
+            Event::Asked(sender, message) => self.take(kernel, sender, *message),
             Event::Acknowledged(import, error) => kernel.procs.put_ended(import, now, error),
         }
     }

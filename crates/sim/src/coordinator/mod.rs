@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
-use questions::{Done, Seat};
+use questions::{Done, Seat, Waiting};
 use sockets::Said;
 pub use sockets::{Listener, without_randomisation};
 use std::time::{Duration, Instant};
@@ -57,6 +57,10 @@ pub struct Coordinator<W> {
     seats: Vec<Seat>,
     /// Processes that are left alone.
     away: Vec<u32>,
+    /// Processes whose programs wait outside the library until something happens to them.
+    resting: Vec<u32>,
+    /// In real time: since when nothing has happened but that processes waited, and whether that was told.
+    still: Option<(Instant, bool)>,
     /// Processes that ended before their time.
     dead: u32,
     watch: W,
@@ -67,6 +71,8 @@ pub struct Coordinator<W> {
 const WATCHED: u64 = 1 << 12;
 /// In this time of real time a launcher sees that a process has ended.
 const LAUNCHER: Duration = Duration::from_millis(200);
+/// Real time between turns in which nothing happens but outside of the machine.
+const NAP: Duration = Duration::from_millis(1);
 /// Longest wait for a process without that question.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -79,6 +85,8 @@ impl<W: Watch> Coordinator<W> {
             settings,
             seats: (0..size).map(|_| Seat::default()).collect(),
             away: Vec::new(),
+            resting: Vec::new(),
+            still: None,
             dead: 0,
             watch,
             turns: 0,
@@ -122,12 +130,16 @@ impl<W: Watch> Coordinator<W> {
         loop {
             self.take_back(Duration::ZERO);
             let Some(rank) = self.core.next_rank() else {
-                if self.away.is_empty() {
+                if self.away.is_empty() && self.resting.is_empty() {
                     return Ok(());
                 }
-                self.wait_for_those_away()?;
+                // What is on its way may be for those who wait.
+                if self.resting.is_empty() || !self.core.step() {
+                    self.wait_for_those_away()?;
+                }
                 continue;
             };
+            self.resting.retain(|other| *other != rank);
             let done = self.turn(rank);
             match done {
                 Done::Waits => {}
@@ -154,13 +166,54 @@ impl<W: Watch> Coordinator<W> {
                 return Err(CoordinatorError::NobodyLeft);
             }
             let hangs = idle.count(&self.core, rank);
-            if !self.away.is_empty() && idle.is_long(&self.core) {
+            if !idle.is_long(&self.core) {
+                self.still = None;
+            } else if !self.away.is_empty() {
                 idle = Idle::default();
                 self.wait_for_those_away()?;
-            } else if hangs {
+            } else if !self.resting.is_empty() {
+                // Their programs may have to do with others than the machine, and others here with times.
+                self.stand_still(NAP)?;
+            } else if hangs && !self.threads_may_help()? {
                 return Err(idle.hang(&self.core).into());
             }
         }
+    }
+
+    /// Whether what processes wait for may come from threads that are outside the library. After some patience: no.
+    fn threads_may_help(&mut self) -> Result<bool, CoordinatorError> {
+        let since = self.still.get_or_insert((Instant::now(), false)).0;
+        let several = |seat: &Seat| seat.socket.as_ref().is_some_and(sockets::Socket::has_threads);
+        if since.elapsed() > self.settings.patience || !self.seats.iter().any(several) {
+            return Ok(false);
+        }
+        std::thread::sleep(NAP);
+        if !self.watch.go_on(&self.core) {
+            return Err(CoordinatorError::NobodyLeft);
+        }
+        Ok(true)
+    }
+
+    /// Nothing happens on the machine; programs wait outside the library, which is told when it lasts.
+    fn stand_still(&mut self, wait: Duration) -> Result<(), CoordinatorError> {
+        let (since, told) = self.still.get_or_insert((Instant::now(), false));
+        if !*told && since.elapsed() > self.settings.patience {
+            *told = true;
+            let who = self
+                .resting
+                .iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            self.watch.say(&format!(
+                "nothing is on its way on the machine, and processes wait outside Farpost, for a descriptor, a signal or a thread: {who}"
+            ));
+        }
+        self.take_back(wait);
+        if !self.watch.go_on(&self.core) {
+            return Err(CoordinatorError::NobodyLeft);
+        }
+        Ok(())
     }
 
     /// A launcher that ends the job when a process has ended is to do so before others fail because they are told.
@@ -198,7 +251,7 @@ impl<W: Watch> Coordinator<W> {
             }
             match self.hear(rank) {
                 Said::Something(bytes) => match self.take_in(rank, &bytes) {
-                    Ok(question) => said = Some(question),
+                    Ok(question) => said = question,
                     Err(why) => return Done::Gone(why),
                 },
                 Said::Gone => return Done::Gone("its process has ended".into()),
@@ -229,37 +282,70 @@ impl<W: Watch> Coordinator<W> {
 
     /// Processes that were away and ask again have turns again.
     fn take_back(&mut self, wait: Duration) {
-        for at in (0..self.away.len()).rev() {
-            let rank = self.away[at];
-            let Some(socket) = &mut self.seats[rank as usize].socket else {
-                self.away.swap_remove(at);
-                continue;
+        let each = wait / (self.away.len() + self.resting.len()).max(1) as u32;
+        for rank in self.away.clone() {
+            let question = match self.hears(rank, each) {
+                Ok(None) => continue,
+                other => other,
             };
-            let said = socket.hear(wait);
-            let question = match said {
-                Said::Nothing => continue,
-                Said::Something(bytes) => self.take_in(rank, &bytes),
-                Said::Gone => Err("its process has ended".into()),
+            self.away.retain(|other| *other != rank);
+            self.returns(rank, question);
+        }
+        // What they say is that they are back: they have been told to go on.
+        for rank in self.resting.clone() {
+            let question = match self.says_something(rank, each) {
+                Ok(false) => continue,
+                Ok(true) => Ok(Some(Waiting::Slept)),
+                Err(why) => Err(why),
             };
-            self.away.swap_remove(at);
-            match question {
-                Ok(question) => {
-                    self.seats[rank as usize].waiting = Some(question);
-                    let now = self.core.kernel.now;
-                    self.core.kernel.procs.schedule.back(rank, now);
-                }
-                Err(why) => {
-                    self.seats[rank as usize].socket = None;
-                    self.died(rank, &why);
-                }
+            self.resting.retain(|other| *other != rank);
+            self.returns(rank, question);
+        }
+    }
+
+    /// What a process asks that had no turn, if it does.
+    fn hears(&mut self, rank: u32, wait: Duration) -> Result<Option<Waiting>, String> {
+        match self.seats[rank as usize].socket.as_mut().map(|it| it.hear(wait)) {
+            Some(Said::Nothing) => Ok(None),
+            Some(Said::Something(bytes)) => self.take_in(rank, &bytes),
+            Some(Said::Gone) | None => Err("its process has ended".into()),
+        }
+    }
+
+    /// Whether a process that rests says something.
+    fn says_something(&mut self, rank: u32, wait: Duration) -> Result<bool, String> {
+        match self.seats[rank as usize].socket.as_mut().map(|it| it.hear(wait)) {
+            Some(Said::Nothing) => Ok(false),
+            Some(Said::Something(_)) => Ok(true),
+            Some(Said::Gone) | None => Err("its process has ended".into()),
+        }
+    }
+
+    /// A process that had no turn for an unknown time has turns again, or has ended.
+    fn returns(&mut self, rank: u32, question: Result<Option<Waiting>, String>) {
+        self.still = None;
+        match question {
+            Ok(question) => {
+                self.seats[rank as usize].waiting = question;
+                let now = self.core.kernel.now;
+                self.core.kernel.procs.schedule.back(rank, now);
+            }
+            Err(why) => {
+                self.seats[rank as usize].socket = None;
+                self.core.kernel.procs.schedule.gone(rank);
+                self.died(rank, &why);
             }
         }
     }
 
     fn wait_for_those_away(&mut self) -> Result<(), CoordinatorError> {
-        let before = self.away.len();
-        while self.away.len() == before && before > 0 {
-            self.take_back(LOOK / before as u32);
+        let before = self.away.len() + self.resting.len();
+        while self.away.len() + self.resting.len() == before && before > 0 {
+            if self.away.is_empty() {
+                self.stand_still(LOOK)?;
+            } else {
+                self.take_back(LOOK);
+            }
             if !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
             }

@@ -56,6 +56,7 @@ enum Next {
     /// First others have turns.
     Later,
     Sleeps(Ps, Ps),
+    Rests,
     Leaves,
 }
 
@@ -116,11 +117,11 @@ impl<W: Watch> Coordinator<W> {
         socket.tell(&bytes);
     }
 
-    /// A question has come: the time that it says was spent is spent.
-    pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Waiting, String> {
+    /// A question has come: the time that it says was spent is spent. None: it is one without an answer.
+    pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Option<Waiting>, String> {
         let question: Question<'_> = unpack(bytes).map_err(|_| "what it said is no question".to_owned())?;
         self.core.spend(Peer(rank), Ps(question.spent));
-        Ok(Waiting::Asked(bytes.to_vec()))
+        Ok((!matches!(question.ask, Ask::Back)).then(|| Waiting::Asked(bytes.to_vec())))
     }
 
     /// Answer, or say why not yet. None: it goes on.
@@ -150,6 +151,12 @@ impl<W: Watch> Coordinator<W> {
             Next::Sleeps(period, deadline) => {
                 self.core.kernel.procs.schedule.sleep(period, deadline);
                 self.seats[rank as usize].waiting = Some(Waiting::Slept);
+                Some(Done::Waits)
+            }
+            Next::Rests => {
+                self.core.kernel.procs.schedule.rest();
+                self.seats[rank as usize].waiting = Some(Waiting::Slept);
+                self.resting.push(rank);
                 Some(Done::Waits)
             }
             Next::Leaves => {
@@ -196,6 +203,7 @@ impl<W: Watch> Coordinator<W> {
             costs: self.core.costs.clone(),
             transfers: [near, far],
             tick: self.settings.tick.0,
+            patience: self.settings.patience.as_nanos() as u64,
             compute: self.settings.compute,
             calls: self.settings.calls,
         }
@@ -223,6 +231,7 @@ impl<W: Watch> Coordinator<W> {
         let me = Peer(rank);
         match ask {
             Ask::Sleep { period, deadline } => return Ok(Next::Sleeps(Ps(period), Ps(deadline))),
+            Ask::Rest => return Ok(Next::Rests),
             Ask::Leave => {
                 let now = self.core.kernel.procs.schedule.clock(rank);
                 self.core.call_ends(me, now);
@@ -401,7 +410,7 @@ impl<W: Watch> Coordinator<W> {
                     dead: dead.collect(),
                 }
             }
-            // Those of before.
+            // Those of before, and what has no answer.
             _ => Reply::Done,
         };
         Ok(Next::Answer(reply))

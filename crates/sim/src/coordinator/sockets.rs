@@ -119,6 +119,16 @@ impl Socket {
         }
     }
 
+    /// Whether the process has several threads, without those of the library.
+    pub fn has_threads(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        let of_program = |task: std::io::Result<std::fs::DirEntry>| {
+            let name = task.and_then(|task| std::fs::read_to_string(task.path().join("comm")));
+            name.is_ok_and(|name| !name.starts_with("farpost-"))
+        };
+        tasks.is_ok_and(|tasks| tasks.filter_map(|task| of_program(task).then_some(())).count() > 1)
+    }
+
     /// What the process does, in a word for people.
     pub fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

@@ -34,6 +34,7 @@ use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::record::MessageKind;
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{FabricError, Fault, Peer, Result, Route, TrySend};
 use registers::Registers;
 use std::any::Any;
@@ -357,6 +358,11 @@ impl Rsm {
 impl Adapter for Rsm {
     fn name(&self) -> &'static str {
         "rsm"
+    }
+
+    /// No DMA; packets are interrupts, in queues of their own.
+    fn lacks(&self) -> &'static [Ability] {
+        &[Ability::Transfer]
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -31,6 +31,7 @@ use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, OpId};
 use crate::record::{Mark, MessageKind};
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -418,6 +419,11 @@ impl SeaStar {
 }
 
 impl Adapter for SeaStar {
+    /// Portals only; what has come waits in the memory of the host.
+    fn lacks(&self) -> &'static [Ability] {
+        &[Ability::Put, Ability::Get, Ability::Bounds]
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }

@@ -280,7 +280,7 @@ impl StarTx {
         self.message_failed(kernel, message, error);
     }
 
-    fn message_failed(&mut self, kernel: &mut Kernel, message: Message, error: FabricError) {
+    pub(super) fn message_failed(&mut self, kernel: &mut Kernel, message: Message, error: FabricError) {
         let (now, peer) = (kernel.now, message.to);
         match message.what {
             What::Write { import, .. } => kernel.procs.put_ended(import, now, Some(error)),
