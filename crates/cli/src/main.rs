@@ -17,6 +17,7 @@ mod reach;
 mod run;
 mod sim;
 mod top;
+mod top_sim;
 mod tune;
 mod tune_choose;
 

@@ -1,7 +1,7 @@
 //! `farpost top`: what the ranks of running jobs send and receive, from the counters they keep in the job's
 //! memory. Looking costs the job nothing.
 
-use crate::output;
+use crate::{output, top_sim};
 use clap::Args;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
@@ -59,6 +59,7 @@ pub fn run(options: &Options) -> ExitCode {
                 (false, true) => peers_as_table(job, &watch),
                 (false, false) => as_table(job, &watch),
             };
+            text += &top_sim::show(job.launcher(), options.json);
         }
         let said = output::out(&text);
         let Some(seconds) = options.every else { return said };
@@ -68,7 +69,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn find(pid: Option<u32>) -> Result<Vec<JobMemory>, String> {
-    let pids = pid.map_or_else(watch::launchers, |pid| vec![pid]);
+    let pids = pid.map_or_else(watch::launchers, |pid| vec![top_sim::launcher_of(pid)]);
     if pids.is_empty() {
         return Err("no job of yours is running on this host".into());
     }

@@ -138,6 +138,8 @@ pub struct Lanai {
     received: u64,
     delivered: u64,
     dmas: u64,
+    /// Packets whose check was wrong.
+    check_errors: u64,
     arrived_at: Ps,
     received_at: Ps,
 }
@@ -192,6 +194,7 @@ impl Lanai {
             received: 0,
             delivered: 0,
             dmas: 0,
+            check_errors: 0,
             arrived_at: Ps::ZERO,
             received_at: Ps::ZERO,
         };
@@ -419,6 +422,27 @@ impl Lanai {
     }
 }
 
+impl Lanai {
+    /// The hardware's check is wrong: the packet is dropped, and both sides hear of it, as nothing is sent again.
+    fn drop_damaged(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
+        let now = kernel.now;
+        self.check_errors += 1;
+        kernel.net.release(&mut kernel.queue, now, self.host, 0);
+        if let Load::Last(Message {
+            from,
+            to,
+            what: What::Packet { .. },
+            ..
+        }) = packet.load
+        {
+            let error = FabricError::corrupt(from, "the check of a packet", packet.bytes);
+            kernel.fault(to, Fault { peer: from, error });
+            let error = FabricError::dead(to, "a packet was damaged on its way");
+            kernel.fault(from, Fault { peer: to, error });
+        }
+    }
+}
+
 impl Adapter for Lanai {
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
@@ -448,7 +472,7 @@ impl Adapter for Lanai {
             Err(message) => {
                 let peer = message.to;
                 let error = FabricError::dead(peer, "no way that works leads there");
-                kernel.procs.record_fault(from, Fault { peer, error });
+                kernel.fault(from, Fault { peer, error });
                 (Ps::ZERO, TrySend::Sent)
             }
         }
@@ -479,6 +503,9 @@ impl Adapter for Lanai {
     }
 
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
+        if packet.damaged {
+            return self.drop_damaged(kernel, packet);
+        }
         self.arrived_at = kernel.now;
         self.channel.push_back(packet);
         self.run(kernel);
@@ -494,7 +521,7 @@ impl Adapter for Lanai {
                 message.to,
                 FabricError::dead(message.to, format!("lost on {name}")),
             );
-            kernel.procs.record_fault(message.from, Fault { peer, error });
+            kernel.fault(message.from, Fault { peer, error });
         }
     }
 
@@ -578,6 +605,7 @@ impl Adapter for Lanai {
             ("received", self.received),
             ("delivered", self.delivered),
             ("dmas", self.dmas),
+            ("check_errors", self.check_errors),
             ("arrived_at", self.arrived_at.0),
             ("received_at", self.received_at.0),
         ]
