@@ -18,6 +18,7 @@ mod reach;
 mod run;
 mod sim;
 mod top;
+mod top_sim;
 mod tune;
 mod tune_choose;
 

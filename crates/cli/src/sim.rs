@@ -9,9 +9,11 @@ use farpost_sim::coordinator::{
 };
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
+use farpost_sim::net::Harm;
 use farpost_sim::record::ENTRIES;
 use farpost_sim::time::Ps;
-use farpost_sim::trace;
+use farpost_sim::trace::{self, Publisher, Snapshot};
+use farpost_simlink::compute::Instructions;
 use farpost_simlink::wire::{Compute, SOCKET};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,8 +42,11 @@ pub struct Options {
     /// Something else in the machine's file: adapter.lanai.frame=512B
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// What computing between calls takes: 0, measured:K (processor time times K)
-    #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K")]
+    /// What fails: "cut h3.rail0 at 5ms for 2ms", "loss 1e-4", "damage 1e-5", "slow h3 x4", "dead h5 at 1ms"; several times
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<String>,
+    /// What computing between calls takes: 0, measured:K (processor time times K), counted:MHz (instructions, one a cycle)
+    #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K|counted:MHz")]
     compute: Compute,
     /// The program's clocks and sleeps (clock_gettime, gettimeofday, nanosleep and their like) are virtual too
     #[arg(long)]
@@ -83,12 +88,14 @@ fn compute(text: &str) -> Result<Compute, String> {
     if text == "0" {
         return Ok(Compute::Nothing);
     }
-    let factor = text
-        .strip_prefix("measured:")
-        .and_then(|factor| factor.parse().ok());
-    match factor {
-        Some(factor) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
-        _ => Err("allowed are 0 and measured:K".into()),
+    let number = |prefix| {
+        text.strip_prefix(prefix)
+            .and_then(|number| number.parse::<f64>().ok())
+    };
+    match (number("measured:"), number("counted:")) {
+        (Some(factor), _) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
+        (_, Some(megahertz)) if (1e-3..1e9).contains(&megahertz) => Ok(Compute::Counted(megahertz)),
+        _ => Err("allowed are 0, measured:K and counted:MHz".into()),
     }
 }
 
@@ -143,6 +150,12 @@ struct Job {
     bar: Option<ProgressBar>,
     begun: Instant,
     shown: Instant,
+    machine: String,
+    /// For `farpost top`; `None` where the system has no memory for that.
+    publisher: Option<Publisher>,
+    published: Instant,
+    /// What publishing takes.
+    costs: Duration,
 }
 
 impl Watch for Job {
@@ -168,7 +181,27 @@ impl Watch for Job {
             bar.tick();
             self.shown = Instant::now();
         }
+        // A hundredth of the time at most.
+        if self.published.elapsed() > (self.costs * 100).max(PUBLISHED) {
+            let begun = Instant::now();
+            self.publish(core);
+            (self.published, self.costs) = (Instant::now(), begun.elapsed());
+        }
         matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+/// Time between two snapshots for `farpost top`, at least.
+const PUBLISHED: Duration = Duration::from_millis(100);
+
+impl Job {
+    fn publish(&mut self, core: &Core) {
+        let snapshot = Snapshot::of(core, &self.machine, self.child.id());
+        match &mut self.publisher {
+            // Who looks sees an older one.
+            Some(publisher) => drop(publisher.publish(&snapshot)),
+            None => self.publisher = Publisher::new(&snapshot).ok(),
+        }
     }
 }
 
@@ -205,6 +238,9 @@ fn machine(options: &Options) -> Result<Machine, String> {
         };
         machine = changed.map_err(|e| format!("--set {set}: {e}"))?;
     }
+    for fault in &options.faults {
+        machine = machine.with_fault(fault).map_err(|e| format!("--fault: {e}"))?;
+    }
     Ok(machine)
 }
 
@@ -216,6 +252,12 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         return Err(format!(
             "FARPOST_PORTALS={place}: simulated machines have no agents; their adapters do what agents do (--set adapter.seastar.mode=accelerated)"
         ));
+    }
+    if let Compute::Counted(_) = options.compute
+        && let Err(why) = Instructions::begin()
+    {
+        eprintln!("farpost sim: --compute counted:MHz: {why}; use --compute measured:K");
+        return Ok(ExitCode::from(2));
     }
     if options.ranks == 0 {
         return Err("-n 0: a program has a rank at least".into());
@@ -255,6 +297,10 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         bar,
         begun: Instant::now(),
         shown: Instant::now(),
+        machine: machine.name.clone(),
+        publisher: None,
+        published: Instant::now(),
+        costs: Duration::ZERO,
     };
     let mut coordinator = Coordinator::new(core, settings, job);
     let result = coordinator.run(&listener);
@@ -368,6 +414,13 @@ fn finish(
         .map_err(|e| format!("waiting for the launcher: {e}"))?;
     let took = job.begun.elapsed().as_secs_f64();
     show(options, coordinator.core())?;
+    let harm = coordinator.core().kernel.net.harm();
+    if !options.quiet && harm != Harm::default() {
+        eprintln!(
+            "farpost sim: of all packets {} were lost, {} damaged; links sent {} again",
+            harm.lost, harm.damaged, harm.again
+        );
+    }
     if !options.quiet && result.is_ok() {
         eprintln!(
             "farpost sim: {} of virtual time on {}, {took:.2} s of real time",

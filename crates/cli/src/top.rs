@@ -4,7 +4,7 @@
 mod rails;
 mod status;
 
-use crate::output;
+use crate::{output, top_sim};
 use clap::Args;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
@@ -73,6 +73,7 @@ pub fn run(options: &Options) -> ExitCode {
                 Options { status: true, .. } => status::as_table(job, &watch),
                 _ => as_table(job, &watch),
             };
+            text += &top_sim::show(job.launcher(), options.json);
         }
         let said = output::out(&text);
         let Some(seconds) = options.every else { return said };
@@ -82,7 +83,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn find(pid: Option<u32>) -> Result<Vec<JobMemory>, String> {
-    let pids = pid.map_or_else(watch::launchers, |pid| vec![pid]);
+    let pids = pid.map_or_else(watch::launchers, |pid| vec![top_sim::launcher_of(pid)]);
     if pids.is_empty() {
         return Err("no job of yours is running on this host".into());
     }

@@ -112,6 +112,9 @@ pub fn assemble_with(
         _ => vec![None, None],
     };
     let mut net = Network::new(hosts, &queues, seed);
+    if matches!(&machine.adapter, AdapterSpec::SeaStar(_) | AdapterSpec::Rdma(_)) {
+        net.set_link_retries();
+    }
     let topology = topology::build(&machine.topology, hosts, &mut net).map_err(wrong)?;
     let mut kernel = Kernel::new(net, topology, Processes::new(ranks), seed);
     let (host, memory) = (&machine.host, &machine.memory);
@@ -158,7 +161,10 @@ pub fn assemble_with(
         }
     };
     let local = Local::new(local, costs.clone(), hosts);
-    Ok(Core::new(kernel, adapters, local, costs))
+    let mut core = Core::new(kernel, adapters, local, costs);
+    core.add_faults(&machine.faults, seed)
+        .map_err(|what| wrong(what))?;
+    Ok(core)
 }
 
 /// So many processes on each host, neighbours by number.

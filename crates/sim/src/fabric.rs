@@ -97,11 +97,14 @@ impl Link for Within {
     }
 
     fn compute(&self, time: Ps) {
-        self.core().compute(self.me, time);
+        let mut core = self.core();
+        let time = core.kernel.procs.schedule.slowed(self.me.0, time);
+        core.compute(self.me, time);
     }
 
     fn cost(&self, cost: Cost) -> Ps {
-        self.core().costs.of(cost)
+        let core = self.core();
+        core.kernel.procs.schedule.slowed(self.me.0, core.costs.of(cost))
     }
 
     fn take_touched(&self) -> bool {

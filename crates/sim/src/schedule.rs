@@ -36,6 +36,8 @@ struct Rank {
     taken: Ps,
     /// Entries of the heap with another number are out of date.
     stamp: u32,
+    /// Times as long as another's everything takes that software does.
+    slow: f64,
 }
 
 /// The clocks of all ranks, and whose turn it is.
@@ -55,6 +57,7 @@ impl Schedule {
             touched: false,
             taken: Ps::ZERO,
             stamp: 0,
+            slow: 1.0,
         };
         Self {
             ranks: (0..size).map(rank).collect(),
@@ -77,6 +80,24 @@ impl Schedule {
     /// The time of a rank.
     pub fn clock(&self, rank: u32) -> Ps {
         self.ranks[rank as usize].clock
+    }
+
+    /// What software does takes `rank` so many times as long.
+    pub fn set_slow(&mut self, rank: u32, factor: f64) {
+        self.ranks[rank as usize].slow = factor;
+    }
+
+    /// How many times as long that is.
+    pub fn slow(&self, rank: u32) -> f64 {
+        self.ranks[rank as usize].slow
+    }
+
+    /// What takes another rank so long takes this one.
+    pub fn slowed(&self, rank: u32, time: Ps) -> Ps {
+        match self.ranks[rank as usize].slow {
+            1.0 => time,
+            slow => time.times(slow),
+        }
     }
 
     /// A rank does something that takes so long.
@@ -216,6 +237,7 @@ impl Schedule {
 
     /// An interrupt takes the processor of `rank` at `now` for so long: what it does is done later, and it wakes no earlier.
     pub fn interrupt(&mut self, rank: u32, now: Ps, time: Ps) {
+        let time = self.slowed(rank, time);
         let it = &mut self.ranks[rank as usize];
         match it.turn {
             Turn::Ready => {

@@ -2,6 +2,7 @@
 //!
 //! The process keeps its clock between two questions, and asks about nothing that cannot have changed.
 
+use crate::compute::Meter;
 use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
@@ -40,8 +41,8 @@ pub struct Client {
     deaths: Cell<u32>,
     left: Cell<bool>,
     buffers: RefCell<(Vec<u8>, Vec<u8>)>,
-    /// Processor time when the library last had an answer, or was entered: about the end of a call.
-    meter: Cell<u64>,
+    /// What the program computes between calls; calls end about when the library last had an answer.
+    meter: RefCell<Option<Meter>>,
 }
 
 /// A peer's segment, by the coordinator's number.
@@ -50,12 +51,6 @@ pub struct Handle(u32);
 
 /// A wrong answer: the two sides are not of one version, or the coordinator is none.
 const WRONG: &str = "the answer of the simulation's coordinator is none to the question";
-
-/// Of this thread, nanoseconds.
-fn processor_time() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 impl Client {
     /// Become process `rank` of `size` of the machine whose coordinator has this socket. Returns when this process runs for the first time.
@@ -95,6 +90,7 @@ impl Client {
         let watches = welcome.calls || welcome.compute != Compute::Nothing;
         shared_clock::begin(Ps(welcome.tick), watches);
         shared_clock::set(answer.clock);
+        let meter = Meter::new(welcome.compute)?;
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
             socket,
@@ -109,7 +105,7 @@ impl Client {
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
             buffers: RefCell::new((Vec::new(), vec![0; LONGEST])),
-            meter: Cell::new(processor_time()),
+            meter: RefCell::new(meter),
         })
     }
 
@@ -127,14 +123,10 @@ impl Client {
     /// what they ask and charge.
     pub fn enter(&self, name: &str) {
         let ended = shared_clock::now().0;
-        let computed = match self.welcome.compute {
-            Compute::Nothing => 0,
-            Compute::Measured(factor) => {
-                let nanos = processor_time().saturating_sub(self.meter.get());
-                self.meter.set(processor_time());
-                (nanos as f64 * 1e3 * factor) as u64
-            }
-        };
+        let mut meter = self.meter.borrow_mut();
+        let computed = meter.as_mut().map_or(Ps::ZERO, Meter::call_begins);
+        let computed = computed.times(self.welcome.slow).0;
+        drop(meter);
         if self.welcome.calls {
             self.ask(Ask::Call {
                 name,
@@ -167,8 +159,8 @@ impl Client {
                 self.touched.set(self.touched.get() | answer.touched);
                 self.faulted.set(answer.faulted);
                 self.deaths.set(answer.dead);
-                if self.welcome.compute != Compute::Nothing {
-                    self.meter.set(processor_time());
+                if let Some(meter) = &mut *self.meter.borrow_mut() {
+                    meter.call_ends();
                 }
                 answer.reply
             }

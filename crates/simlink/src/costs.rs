@@ -48,6 +48,23 @@ impl Costs {
         self.copy_start + rate.time(bytes)
     }
 
+    /// Those of a processor that takes so many times as long.
+    pub fn slower(&self, factor: f64) -> Self {
+        Self {
+            copy: self
+                .copy
+                .iter()
+                .map(|(most, rate)| (*most, Rate(rate.0 / factor)))
+                .collect(),
+            copy_start: self.copy_start.times(factor),
+            poll: self.poll.times(factor),
+            store: self.store.times(factor),
+            entry: self.entry.times(factor),
+            trap: self.trap.times(factor),
+            work: self.work.map(|time| time.times(factor)),
+        }
+    }
+
     /// What `cost` takes.
     pub fn of(&self, cost: Cost) -> Ps {
         match cost {

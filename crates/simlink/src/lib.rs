@@ -3,6 +3,7 @@
 //! | Module | What |
 //! |---|---|
 //! | [`time`], [`costs`] | virtual time; what work costs a host's processor |
+//! | [`compute`] | what a program computes between calls, measured or counted |
 //! | [`link`] | what a process asks of the machine |
 //! | [`fabric`] | the fabric, over any link: how a process waits, and what the traits of the contract mean here |
 //! | [`shared_clock`] | the virtual time of a process of its own |
@@ -12,6 +13,7 @@
 //! of programs contain, and knows of no machine.
 
 pub mod client;
+pub mod compute;
 pub mod costs;
 pub mod fabric;
 pub mod link;

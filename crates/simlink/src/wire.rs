@@ -188,6 +188,8 @@ pub struct Welcome {
     pub host_of: Vec<u32>,
     pub rails: u32,
     pub costs: Costs,
+    /// Times as long as another's everything takes that software does: in the costs already.
+    pub slow: f64,
     /// Of hosts that are this process's own, and of others: whether bytes are moved between memories.
     pub transfers: [bool; 2],
     /// A look at the clock, picoseconds.
@@ -208,6 +210,8 @@ pub enum Compute {
     Nothing,
     /// Measured processor time, times this.
     Measured(f64),
+    /// Counted instructions, so many millions of them a second.
+    Counted(f64),
 }
 
 /// Who is admitted to a segment; true: may write.

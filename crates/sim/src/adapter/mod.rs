@@ -49,6 +49,14 @@ impl AdapterEvent {
             Self::Rsm(event) => event.into(),
         }
     }
+
+    /// Of a block in several packets: whether more of them follow.
+    fn block_goes_on(&self) -> Option<bool> {
+        match self {
+            Self::StarTx(startx::Event::Block { last, .. }) => Some(last.is_none()),
+            _ => None,
+        }
+    }
 }
 
 /// What happens on the machine.
@@ -57,6 +65,10 @@ pub enum Event {
     Net(NetEvent),
     /// On the adapter of this process's host, or between its processes.
     Adapter(crate::net::HostId, AdapterEvent),
+    /// A fault of this number begins or ends.
+    Fault(usize),
+    /// A put through this import was lost some time ago; perhaps nobody has asked.
+    Unasked(ImportId),
 }
 
 impl From<NetEvent> for Event {
@@ -174,6 +186,11 @@ pub trait Adapter {
 
     /// A packet from the network has arrived whole.
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>);
+
+    /// Whether the sender's adapter hears of a packet that arrives damaged, as of one that is lost; else the receiver's looks itself.
+    fn answers_damage(&self) -> bool {
+        false
+    }
 
     /// A packet that this adapter sent was lost on its way.
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate);

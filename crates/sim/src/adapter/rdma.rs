@@ -156,6 +156,34 @@ impl Rdma {
         None
     }
 
+    /// An answer that is left because no way leads to who asked.
+    fn no_way(&self, kernel: &mut Kernel, left: Option<Message>) {
+        if let Some(message) = left {
+            self.failed(kernel, message, "no way that works leads back");
+        }
+    }
+
+    /// A message will not arrive: whoever waits for it hears of it.
+    fn failed(&self, kernel: &mut Kernel, message: Message, why: &str) {
+        let (now, peer) = (kernel.now, message.to);
+        match message.what {
+            What::Write { import, .. } => {
+                let error = FabricError::put_failed(peer, why);
+                kernel.procs.put_ended(import, now, Some(error));
+            }
+            // Not always of who sent it: answers are other's.
+            What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
+                kernel.procs.finish(op, now, Err(FabricError::dead(peer, why)));
+            }
+            What::Packet { lane, .. } => {
+                kernel.procs.release(peer, lane, now);
+                let error = FabricError::dead(peer, why);
+                kernel.fault(message.from, Fault { peer, error });
+            }
+            What::Ring => {}
+        }
+    }
+
     /// A message takes effect when its last byte is in memory.
     fn store(&mut self, kernel: &mut Kernel, message: Message) {
         if matches!(message.what, What::Write { .. } | What::Moved { .. }) {
@@ -185,7 +213,8 @@ impl Rdma {
                 let what = What::Answer { op, bytes };
                 kernel.recorder.arrives(message.mark, kernel.now);
                 let answer = kernel.message(from, to, what);
-                let _ = self.send(kernel, sender, (Source::Memory, len), Route::Fixed(0), answer);
+                let left = self.send(kernel, sender, (Source::Memory, len), Route::Fixed(0), answer);
+                self.no_way(kernel, left);
             }
             What::Moved { op, descriptor }
                 if descriptor.direction == Direction::Get && sender != self.host =>
@@ -208,7 +237,8 @@ impl Rdma {
                 kernel.recorder.arrives(message.mark, kernel.now);
                 let answer = kernel.message(from, to, what);
                 let bytes = (Source::Memory, descriptor.len);
-                let _ = self.send(kernel, sender, bytes, Route::Fixed(0), answer);
+                let left = self.send(kernel, sender, bytes, Route::Fixed(0), answer);
+                self.no_way(kernel, left);
             }
             what => {
                 message.what = what;
@@ -304,7 +334,7 @@ impl Adapter for Rdma {
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
-            kernel.procs.record_fault(from, Fault { peer: to, error });
+            kernel.fault(from, Fault { peer: to, error });
         }
         (self.post(packet.bytes.len()), TrySend::Sent)
     }
@@ -372,26 +402,8 @@ impl Adapter for Rdma {
         let (Load::Last(message), Fate::Lost(at)) = (packet.load, fate) else {
             return;
         };
-        let now = kernel.now;
-        let name = kernel.net.resource(at).spec.name.clone();
-        let dead = FabricError::dead(message.to, format!("lost on {name}"));
-        match message.what {
-            What::Write { import, .. } => {
-                let error = kernel.lost_put(message.to, at);
-                kernel.procs.put_ended(import, now, Some(error));
-            }
-            What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
-                kernel.procs.finish(op, now, Err(dead));
-            }
-            What::Packet { lane, .. } => {
-                let peer = message.to;
-                kernel.procs.release(peer, lane, now);
-                kernel
-                    .procs
-                    .record_fault(message.from, Fault { peer, error: dead });
-            }
-            What::Ring => {}
-        }
+        let why = format!("lost on {}", kernel.net.resource(at).spec.name);
+        self.failed(kernel, message, &why);
     }
 
     fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent) {

@@ -61,8 +61,6 @@ pub struct Coordinator<W> {
     resting: Vec<u32>,
     /// In real time: since when nothing has happened but that processes waited, and whether that was told.
     still: Option<(Instant, bool)>,
-    /// Processes that ended before their time.
-    dead: u32,
     watch: W,
     turns: u64,
 }
@@ -87,7 +85,6 @@ impl<W: Watch> Coordinator<W> {
             away: Vec::new(),
             resting: Vec::new(),
             still: None,
-            dead: 0,
             watch,
             turns: 0,
         }
@@ -129,6 +126,7 @@ impl<W: Watch> Coordinator<W> {
         let mut idle = Idle::default();
         loop {
             self.take_back(Duration::ZERO);
+            self.bury();
             let Some(rank) = self.core.next_rank() else {
                 if self.away.is_empty() && self.resting.is_empty() {
                     return Ok(());
@@ -228,11 +226,28 @@ impl<W: Watch> Coordinator<W> {
         Ok(())
     }
 
+    /// Processes of hosts that have died end.
+    fn bury(&mut self) {
+        for (host, ranks) in self.core.take_struck() {
+            let list: Vec<_> = ranks.iter().map(u32::to_string).collect();
+            self.watch.say(&format!(
+                "host {} is dead from {} of virtual time on, with process {}: a fault that was asked for",
+                host.0,
+                self.core.kernel.now,
+                list.join(", ")
+            ));
+            for rank in ranks {
+                if let Some(socket) = &self.seats[rank as usize].socket {
+                    socket.kill();
+                }
+            }
+        }
+    }
+
     /// A process has ended before its time: whoever waits hears of it.
     fn died(&mut self, rank: u32, why: &str) {
         let (peer, now) = (farpost_fabric::Peer(rank), self.core.kernel.now);
         self.core.kill(peer, why);
-        self.dead += 1;
         for other in 0..self.core.kernel.procs.size() {
             if other != rank {
                 self.core.kernel.procs.touch(farpost_fabric::Peer(other), now);

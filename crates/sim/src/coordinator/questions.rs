@@ -175,7 +175,7 @@ impl<W: Watch> Coordinator<W> {
             horizon: horizon.0,
             touched: procs.schedule.take_touched(rank),
             faulted: procs.has_faults(Peer(rank)),
-            dead: self.dead,
+            dead: procs.deaths(),
             reply,
         };
         let seat = &mut self.seats[rank as usize];
@@ -194,15 +194,17 @@ impl<W: Watch> Coordinator<W> {
             .map(|peer| procs.host_of(Peer(peer)).0)
             .collect();
         let host = procs.host_of(me);
+        let slow = procs.schedule.slow(rank);
         let near = self.core.local().0.transfers();
         let far = self.core.adapter_of(host).0.transfers();
         Welcome {
             machine: self.settings.machine.clone(),
             host_of,
             rails: self.core.kernel.rails(),
-            costs: self.core.costs.clone(),
+            costs: self.core.costs.slower(slow),
+            slow,
             transfers: [near, far],
-            tick: self.settings.tick.0,
+            tick: self.settings.tick.times(slow).0,
             patience: self.settings.patience.as_nanos() as u64,
             compute: self.settings.compute,
             calls: self.settings.calls,

@@ -129,6 +129,14 @@ impl Socket {
         tasks.is_ok_and(|tasks| tasks.filter_map(|task| of_program(task).then_some(())).count() > 1)
     }
 
+    /// The process ends, as one whose host has died.
+    pub fn kill(&self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
+            // It may have ended by itself.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
     /// What the process does, in a word for people.
     pub fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

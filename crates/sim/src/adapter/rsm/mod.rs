@@ -336,7 +336,7 @@ impl Rsm {
                 kernel.procs.release(to, lane, now);
                 let error = FabricError::dead(to, why);
                 self.report(from, &error);
-                kernel.procs.record_fault(from, Fault { peer: to, error });
+                kernel.fault(from, Fault { peer: to, error });
             }
             Line::Interrupt(_) => {}
         }
@@ -474,6 +474,11 @@ impl Adapter for Rsm {
         };
         let at = kernel.now + self.params.into + interrupt;
         kernel.at(at, self.host, AdapterEvent::Rsm(Event::Stored(Box::new(train))));
+    }
+
+    /// The NI that a line comes to checks it.
+    fn answers_damage(&self) -> bool {
+        true
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {

@@ -361,11 +361,9 @@ impl SeaStar {
         );
         for peer in (0..kernel.procs.size()).map(Peer) {
             if kernel.procs.host_of(peer) == self.host {
-                kernel.procs.of_mut(peer).dead = Some(why.clone());
+                kernel.procs.kill(peer, &why);
                 let error = FabricError::dead(peer, why.clone());
-                kernel.procs.record_fault(peer, Fault { peer, error });
-                let now = kernel.now;
-                kernel.procs.touch(peer, now);
+                kernel.fault(peer, Fault { peer, error });
             }
         }
         self.panicked = Some(why);
@@ -581,11 +579,14 @@ impl Adapter for SeaStar {
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
         let Fate::Lost(at) = fate else { return };
         let why = format!("lost on {}", kernel.net.resource(at).spec.name);
-        let bytes = packet.bytes;
+        let (to, bytes) = (packet.to, packet.bytes);
         if let Load::Own(event) = packet.load
-            && let AdapterEvent::SeaStar(Event::Frame(Frame::Header(message))) = *event
+            && let AdapterEvent::SeaStar(Event::Frame(frame)) = *event
         {
-            self.give_up(kernel, &message.content, &why);
+            match frame {
+                Frame::Header(message) => self.lost_header(kernel, *message, &why),
+                Frame::Body(_) => self.lost_body(kernel, to, &why),
+            }
         }
         self.later(kernel, kernel.now, Event::Credit(packet.to, bytes));
     }

@@ -244,10 +244,10 @@ impl StarTx {
         let check = |peer| FabricError::corrupt(peer, "the check of a message", packet_number(&packet));
         if let Some((from, to)) = of(&packet.load) {
             let error = check(from);
-            kernel.procs.record_fault(to, Fault { peer: from, error });
+            kernel.fault(to, Fault { peer: from, error });
         }
         self.failed(kernel, packet, &|peer| {
-            FabricError::corrupt(peer, "the check of a message", 0u64)
+            FabricError::dead(peer, "a message was damaged on its way")
         });
     }
 
@@ -287,7 +287,7 @@ impl StarTx {
             What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
                 kernel.procs.finish(op, now, Err(error));
             }
-            What::Packet { .. } => kernel.procs.record_fault(message.from, Fault { peer, error }),
+            What::Packet { .. } => kernel.fault(message.from, Fault { peer, error }),
             What::Ring => {}
         }
     }

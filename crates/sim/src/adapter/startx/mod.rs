@@ -344,7 +344,7 @@ impl StarTx {
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
-            kernel.procs.record_fault(from, Fault { peer: to, error });
+            kernel.fault(from, Fault { peer: to, error });
         }
         (end, TrySend::Sent)
     }
