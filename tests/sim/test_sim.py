@@ -15,7 +15,7 @@ import termios
 import time
 import unittest
 
-from support import FARPOST, PREFIX, WORK, build, sim
+from support import FARPOST, HERE, PREFIX, WORK, build, sim
 from interfaces import Interfaces, Outside, Threads  # noqa: F401
 
 MACHINES = ["sun-fire-link", "myrinet-fm", "startx", "xt3", "cluster-100g"]
