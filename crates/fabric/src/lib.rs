@@ -51,7 +51,7 @@ pub mod wait;
 mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
-pub use by_peer::ByPeer;
+pub use by_peer::{ByPeer, NEAR_PEERS};
 pub use counters::{Counter, Counters};
 pub use error::{End, ErrorStatus, FabricError, Fault, Result};
 pub use fault_log::FaultLog;

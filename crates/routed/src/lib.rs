@@ -44,6 +44,8 @@ pub struct Routed<N> {
     size: u32,
     pace: Pace,
     tally: tally::Tally,
+    /// The network is simulated: work costs time there that is charged.
+    charges: bool,
 }
 
 impl<N: NetFabric> Routed<N> {
@@ -61,6 +63,7 @@ impl<N: NetFabric> Routed<N> {
         );
         let neighbours = host_of.iter().filter(|host| **host == my_host).count() > 1;
         Self {
+            charges: far.as_ref().is_some_and(|far| !far.has_lanes()),
             size: near.size(),
             near,
             far,
@@ -146,6 +149,14 @@ impl<N: NetFabric> Routed<N> {
         self.pace.hurry();
         if near {
             self.near.disarm_wait();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_far(&self, cost: Cost) {
+        if let Some(far) = &self.far {
+            far.charge(cost);
         }
     }
 
@@ -415,10 +426,17 @@ impl<N: NetFabric> Time for Routed<N> {
     /// Only a simulated network is no part of what work costs anyway.
     #[inline(always)]
     fn charge(&self, cost: Cost) {
-        if let Some(far) = &self.far {
-            far.charge(cost);
+        if self.charges {
+            self.charge_far(cost);
         }
     }
+
+    fn has_lanes(&self) -> bool {
+        !self.charges
+    }
+
+    #[inline(always)]
+    fn charge_in_lane(&self, _cost: Cost) {}
 }
 
 impl<N: NetFabric> Interrupt for Routed<N> {

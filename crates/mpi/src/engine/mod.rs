@@ -113,7 +113,7 @@ pub struct Engine<F: Fabric, C> {
     context_index: BTreeMap<u64, usize>,
     pub(crate) last_context: (u64, usize),
     free_contexts: Vec<usize>,
-    pub(crate) outgoing: ByPeer<Outgoing, 16>,
+    pub(crate) outgoing: ByPeer<Outgoing>,
     /// Peers with something in `outgoing`.
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
