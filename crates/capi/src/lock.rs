@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
-use farpost_fabric::gate::{self, Gate, Platform};
+use farpost_fabric::gate::{self, Gate, Platform, Waited};
 use farpost_fabric::wait::Pause;
 use farpost_shm::{futex_wait, futex_wake};
 use farpost_simlink::shared_clock;
@@ -280,8 +280,11 @@ pub(crate) fn relax(pause: Pause) -> bool {
     }
     if shared_clock::runs() {
         // Virtual time passes in the wait itself: without it, no other process would run.
-        if GATE.is_waited_for(me) {
-            GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50)));
+        match GATE.waited_for(me) {
+            Waited::ForLock => GATE.step_aside(me, std::thread::yield_now),
+            // Who does looks now and then.
+            Waited::MaybeForCall => GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50))),
+            Waited::Not => {}
         }
         return false;
     }
