@@ -44,6 +44,7 @@ pub mod slots;
 pub mod sync;
 mod time;
 mod topology;
+mod transfer_memory;
 pub mod wait;
 mod zcopy;
 
@@ -62,7 +63,8 @@ pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySen
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
 pub use time::{Cost, Moment, Time, Work};
-pub use topology::{Distance, Topology};
+pub use topology::{Carried, Distance, Topology};
+pub use transfer_memory::TransferMemory;
 pub use zcopy::ZeroCopy;
 
 /// Names a segment among those of its exporter.

@@ -6,6 +6,7 @@ use super::log::Log;
 use super::rail::{Rail, RailState};
 use super::reorder::Early;
 use super::{LinkConfig, RailNumber};
+use farpost_fabric::Carried;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why nothing was queued.
@@ -265,9 +266,17 @@ impl Link {
         self.lead
     }
 
-    /// Bytes that a rail's transport has taken so far.
-    pub fn carried(&self, rail: RailNumber) -> u64 {
-        self.rails[rail].carried
+    /// Bytes that a rail's transports have taken and brought so far; there may be no such rail.
+    pub fn carried(&self, rail: RailNumber) -> Carried {
+        self.rails
+            .get(rail)
+            .map_or_else(Carried::default, |rail| rail.carried)
+    }
+
+    /// So many bytes came by a rail.
+    #[inline]
+    pub fn received(&mut self, rail: RailNumber, bytes: u64) {
+        self.rails[rail].carried.received += bytes;
     }
 
     /// Measured speed of a rail, bytes per second, if known.

@@ -3,6 +3,7 @@
 use super::bulk::TransferId;
 use super::frame::{HEADER_BYTES, Header};
 use crate::trust::HeaderCheck;
+use farpost_fabric::Carried;
 
 /// What the headers on a connection are checked by: keys of it alone.
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +151,8 @@ pub(super) struct Rail {
     /// What the transport reported, and when.
     pub acknowledged: Option<u64>,
     pub reported_at: u64,
-    /// Bytes that the transport has taken.
-    pub carried: u64,
+    /// Bytes that transports have taken and brought.
+    pub carried: Carried,
     /// When bytes were last given to the transport.
     pub written_at: u64,
     /// Bytes of ordered frames sent here and not acknowledged.
@@ -203,6 +204,7 @@ impl Rail {
             connection,
             ready,
             rtt: self.rtt,
+            carried: self.carried,
             speed: self.speed,
             position_due: true,
             ping_due: true,
