@@ -47,6 +47,7 @@ pub mod slots;
 pub mod sync;
 mod time;
 mod topology;
+mod transfer_memory;
 pub mod wait;
 mod zcopy;
 
@@ -67,7 +68,8 @@ pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
 pub use registers::{RAIL_WORDS, RAILS_SHOWN, RailFigures, Register};
 pub use time::{Cost, Moment, Time, Work};
-pub use topology::{Distance, Topology};
+pub use topology::{Carried, Distance, Topology};
+pub use transfer_memory::TransferMemory;
 pub use zcopy::ZeroCopy;
 
 /// Names a segment among those of its exporter.

@@ -18,9 +18,9 @@ use delegate::delegate;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Access, ArmedWait, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance,
-    End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port,
-    Priority, Register, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake,
+    Access, ArmedWait, BulkTransfer, Carried, Completion, Cost, Counter, Counters, Descriptor, Direction,
+    Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece,
+    Port, Priority, Register, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake,
     ZeroCopy,
 };
 use farpost_mapped::Mapping;
@@ -578,6 +578,7 @@ impl<N: NetFabric> Topology for Routed<N> {
             fn rails(&self, peer: Peer) -> u32;
             fn rail_works(&self, peer: Peer, rail: u32) -> bool;
             fn reroutes(&self, peer: Peer) -> u64;
+            fn carried(&self, peer: Peer, rail: u32) -> Carried;
         }
     }
 

@@ -20,6 +20,21 @@ impl<F: Fabric> ImportState<F> {
         if !offset.is_multiple_of(size) {
             return Err(misaligned(offset, size));
         }
+        let memory = self.check_access(offset, len, wanted)?;
+        if self.mode.get() == Mode::Implicit {
+            if self.barriers.get() == 0 {
+                return fail!(
+                    BARRIER_UNINITIALIZED: "implicit mode needs a barrier of the segment's: initialise one first"
+                );
+            }
+            self.reroutes.set(self.inner.fabric.reroutes(self.peer));
+        }
+        Ok(memory)
+    }
+
+    /// What accesses check in any mode.
+    #[inline]
+    pub(crate) fn check_access(&self, offset: usize, len: usize, wanted: Perm) -> Result<&F::Import> {
         self.check_handle()?;
         let memory = match memory(self) {
             Some(memory) if self.perm.allows(wanted) => memory,
@@ -28,13 +43,8 @@ impl<F: Fabric> ImportState<F> {
         if offset > self.len || len > self.len - offset {
             return Err(self.outside(offset, len));
         }
-        if self.mode.get() == Mode::Implicit {
-            if self.barriers.get() == 0 {
-                return fail!(
-                    BARRIER_UNINITIALIZED: "implicit mode needs a barrier of the segment's: initialise one first"
-                );
-            }
-            self.reroutes.set(self.inner.fabric.reroutes(self.peer));
+        if self.rails.get() != 0 {
+            self.check_rails(self.rails.get())?;
         }
         Ok(memory)
     }

@@ -145,7 +145,7 @@ impl<F: Fabric> Inner<F> {
         let memory = match permission {
             None => None,
             Some(permission) => match self.fabric.import(peer, segment_id(slot), entry.len, permission) {
-                Ok(mut memory) => {
+                Ok(memory) => {
                     // Section 2.3: what goes to one segment is striped over all links.
                     memory.stripe(u32::MAX);
                     Some(memory)
@@ -179,6 +179,8 @@ impl<F: Fabric> Inner<F> {
             aborted: RefCell::default(),
             connected: Cell::new(true),
             mapped: Cell::new(false),
+            rails: Cell::new(0),
+            requests: RefCell::default(),
             signals: Signals::default(),
         })
     }
@@ -265,6 +267,7 @@ impl<F: Fabric> ImportState<F> {
         if !self.connected.replace(false) {
             return;
         }
+        self.end_requests();
         self.inner.connections.borrow_mut().remove(&self.connection);
         if !self.is_aborted() {
             self.inner
@@ -361,7 +364,7 @@ impl<F: Fabric> Import<F> {
         Ok(())
     }
 
-    /// Disconnect (`rsm_memseg_import_disconnect`).
+    /// Disconnect (`rsm_memseg_import_disconnect`). Puts and gets under way are given up.
     ///
     /// # Errors
     /// `SEG_STILL_MAPPED`, `POLLFD_IN_USE`: then it stays connected; `SEG_NOT_CONNECTED`: it was not.

@@ -9,7 +9,7 @@ use crate::faults::{Faults, Refused};
 use crate::names::{Controller, FIRST_ASSIGNED, Identity, NodeId, Perm, SegId};
 use crate::wire::Packet;
 use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
-use farpost_fabric::{Access, Fabric, Peer, Permission, Register, RemoteMemory};
+use farpost_fabric::{Access, Fabric, Peer, Permission, Register, RemoteMemory, Ticket, TransferMemory};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -44,6 +44,8 @@ pub(crate) struct Inner<F: Fabric> {
     /// What I am connected to, by connection number.
     pub(crate) connections: RefCell<BTreeMap<u32, Weak<ImportState<F>>>>,
     pub(crate) next_connection: Cell<u32>,
+    /// Puts and gets under way.
+    pub(crate) requests: Cell<usize>,
     pub(crate) last_generation: Cell<u64>,
     pub(crate) next_id: Cell<SegId>,
     pub(crate) cesr: RefCell<Cesr>,
@@ -73,6 +75,7 @@ impl<F: Fabric> Rsm<F> {
                 published: RefCell::new(published),
                 connections: RefCell::default(),
                 next_connection: Cell::new(1),
+                requests: Cell::new(0),
                 last_generation: Cell::new(0),
                 next_id: Cell::new(FIRST_ASSIGNED),
                 cesr: RefCell::default(),
@@ -110,6 +113,11 @@ impl<F: Fabric> Rsm<F> {
         ready: impl FnMut() -> Option<T>,
     ) -> Result<T> {
         self.inner.wait(timeout, ready)
+    }
+
+    /// Puts and gets of this process that are under way, as far as anybody has looked.
+    pub fn under_way(&self) -> usize {
+        self.inner.requests.get()
     }
 
     /// Whether signals and words about connections wait for room at their receivers; progress sends them.
@@ -399,7 +407,21 @@ pub(crate) struct ImportState<F: Fabric> {
     pub(crate) connected: Cell<bool>,
     /// The program maps the segment.
     pub(crate) mapped: Cell<bool>,
+    /// The rails that it was told to use, a bit each; 0: all.
+    pub(crate) rails: Cell<u32>,
+    /// Puts and gets under way, and some that were.
+    pub(crate) requests: RefCell<Vec<Weak<RequestState<F>>>>,
     pub(crate) signals: Signals,
+}
+
+/// A put or a get that goes on after its call.
+pub(crate) struct RequestState<F: Fabric> {
+    pub(crate) import: Rc<ImportState<F>>,
+    pub(crate) put: bool,
+    /// As long as it is under way.
+    pub(crate) ticket: Cell<Option<Ticket>>,
+    pub(crate) memory: RefCell<Option<TransferMemory>>,
+    pub(crate) result: RefCell<Option<Result<()>>>,
 }
 
 /// A connection to a segment of another node (or of this one). Dropped, it is disconnected.

@@ -10,11 +10,12 @@ use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{ALL_RAILS, OFFSET_LIMIT};
 use farpost_fabric::{
-    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RailFigures, RemoteMemory, Result,
-    SegmentId,
+    Access, Completion, FabricError, Grant, Line, LocalMemory, Peer, Permission, RailFigures, RemoteMemory,
+    Result, SegmentId, Ticket, TransferMemory,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -135,7 +136,7 @@ pub struct FarSegment {
     peer: Peer,
     handle: u32,
     /// The rails that long puts and gets are striped over, a bit each; 0: puts are not striped, and gets are over all.
-    rails: u32,
+    rails: Cell<u32>,
 }
 
 /// A segment that was imported.
@@ -143,8 +144,9 @@ pub type Imported = farpost_net::Imported<FarSegment>;
 
 impl Far for FarSegment {
     fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
-        if self.rails != 0 {
-            return (self.core).put_over((self.peer, self.rails), self.handle, offset, from);
+        let rails = self.rails.get();
+        if rails != 0 {
+            return (self.core).put_over((self.peer, rails), self.handle, offset, from);
         }
         self.core
             .state
@@ -176,10 +178,11 @@ impl Far for FarSegment {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        if self.rails != 0 {
+        if self.rails.get() != 0 {
             self.core.order_striped(self.peer)?;
         }
-        self.core.get((self.peer, self.rails), self.handle, offset, to)
+        self.core
+            .get((self.peer, self.rails.get()), self.handle, offset, to)
     }
 
     fn fence(&self) -> Result<()> {
@@ -189,14 +192,32 @@ impl Far for FarSegment {
     #[inline]
     fn order(&self) -> Result<()> {
         // One stream per peer, which keeps its order, but for what is striped.
-        match self.rails {
+        match self.rails.get() {
             0 => Ok(()),
             _ => self.core.order_striped(self.peer),
         }
     }
 
-    fn stripe(&mut self, rails: u32) {
-        self.rails = rails;
+    fn stripe(&self, rails: u32) {
+        self.rails.set(rails);
+    }
+
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
+        let to = (self.peer, self.rails.get());
+        self.core.start_put(to, self.handle, offset, from)
+    }
+
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
+        let from = (self.peer, self.rails.get());
+        self.core.start_get(from, self.handle, offset, to)
+    }
+
+    fn poll_started(&self, ticket: Ticket) -> Result<bool> {
+        self.core.poll_started(ticket)
+    }
+
+    fn cancel_started(&self, ticket: Ticket) {
+        self.core.cancel_started(ticket);
     }
 }
 
@@ -311,7 +332,7 @@ impl RemoteMemory for Tcp {
             core,
             peer,
             handle,
-            rails: 0,
+            rails: Cell::new(0),
         };
         Ok(Imported::far(segment, grant))
     }

@@ -578,7 +578,7 @@ fn a_put_longer_than_what_a_link_keeps_arrives() {
 
 /// Bytes that each of the two rails from process 0 to process 1 has carried.
 fn carried(job: &Job) -> [u64; 2] {
-    [0, 1].map(|rail| job.ends[0].carried(Peer(1), rail))
+    [0, 1].map(|rail| job.ends[0].carried(Peer(1), rail).sent)
 }
 
 /// A job over two rails that both work, and a segment of process 1's as process 0 sees it.
@@ -608,13 +608,13 @@ fn over_two_rails(len: usize) -> (Job, farpost_mapped::Mapping, <Tcp as RemoteMe
 #[test]
 fn long_puts_go_over_every_rail_and_over_those_that_are_named() {
     const LEN: usize = 16 << 20;
-    let (job, mine, mut theirs) = over_two_rails(LEN);
+    let (job, mine, theirs) = over_two_rails(LEN);
     let all_there = |job: &Job| {
         let state = job.ends[0].core.state.borrow();
         state.has_striped(Peer(1), u64::MAX)
     };
     for (rails, least) in [(u32::MAX, [0.1, 0.1]), (1, [0.9, 0.0]), (2, [0.0, 0.9])] {
-        let mut theirs = theirs.clone();
+        let theirs = theirs.clone();
         theirs.stripe(rails);
         let bytes: Vec<u8> = (0..LEN)
             .map(|i| (i as u64 * u64::from(rails) % 251) as u8)
@@ -655,7 +655,7 @@ fn long_puts_go_over_every_rail_and_over_those_that_are_named() {
 #[test]
 fn long_puts_survive_cuts_which_count_as_changes_of_route() {
     const LEN: usize = 16 << 20;
-    let (job, mine, mut theirs) = over_two_rails(LEN);
+    let (job, mine, theirs) = over_two_rails(LEN);
     theirs.stripe(u32::MAX);
     let bytes: Vec<u8> = (0..LEN).map(|i| (i * 7 % 253) as u8).collect();
     for (number, part) in bytes.chunks(64 << 10).enumerate() {
@@ -696,7 +696,7 @@ fn who_ends_first_sees_to_it_that_long_puts_arrive() {
             .await;
             return;
         }
-        let mut theirs = end.import(Peer(1), SegmentId(1), LEN).await;
+        let theirs = end.import(Peer(1), SegmentId(1), LEN).await;
         end.until("both rails", || {
             (0..2).all(|rail| end.fabric.rail_works(Peer(1), rail))
         })

@@ -3,6 +3,7 @@
 use super::bulk::TransferId;
 use super::frame::{HEADER_BYTES, Header};
 use crate::trust::HeaderCheck;
+use farpost_fabric::Carried;
 
 /// What the headers on a connection are checked by: keys of it alone.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +133,7 @@ impl Speed {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RailTotals {
     pub sent: u64,
-    pub sent_bytes: u64,
     pub received: u64,
-    pub received_bytes: u64,
     pub reroutes: u64,
 }
 
@@ -161,8 +160,8 @@ pub(super) struct Rail {
     /// What the transport reported, and when.
     pub acknowledged: Option<u64>,
     pub reported_at: u64,
-    /// Bytes that the transport has taken.
-    pub carried: u64,
+    /// Bytes that transports have taken and brought.
+    pub carried: Carried,
     /// When bytes were last given to the transport.
     pub written_at: u64,
     /// Bytes of ordered frames sent here and not acknowledged.
@@ -210,7 +209,6 @@ impl Rail {
     pub fn connected(&mut self, (connection, checks): (u32, Checks), ready: bool, now: u64) {
         let before = RailTotals {
             sent: self.before.sent + self.frames_out,
-            sent_bytes: self.before.sent_bytes + self.carried,
             received: self.before.received + self.frames_in,
             ..self.before
         };
@@ -221,6 +219,7 @@ impl Rail {
             connection,
             ready,
             rtt: self.rtt,
+            carried: self.carried,
             speed: self.speed,
             position_due: true,
             ping_due: true,

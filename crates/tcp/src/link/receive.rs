@@ -62,7 +62,6 @@ impl Link {
     ) -> Result<Arrival, LinkError> {
         debug_assert_eq!(payload.len(), header.len as usize);
         self.rails[rail].frames_in += 1;
-        self.rails[rail].before.received_bytes += header.total() as u64;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
         if !header.kind.ordered() {
@@ -287,7 +286,6 @@ impl Link {
     pub fn on_bulk_header(&mut self, rail: RailNumber, header: &Header, now: u64) -> Result<(), LinkError> {
         debug_assert_eq!(header.kind, FrameKind::BulkData);
         self.rails[rail].frames_in += 1;
-        self.rails[rail].before.received_bytes += header.total() as u64;
         self.on_ack(header.ack, now)?;
         self.on_bytes(rail, now);
         let end = header.offset + u64::from(header.len);
