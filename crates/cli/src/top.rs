@@ -59,9 +59,9 @@ pub fn run(options: &Options) -> ExitCode {
                 };
             }
         }
-        let watch = |job| Ok((job, watch(job)?));
-        let watched = jobs.iter().filter(|_| !options.waits).map(watch);
-        let watched = match of_those::<_, String>(options.pid.is_some(), watched) {
+        let open = |job| watch(job).map(|watch| (job, watch));
+        let watched = jobs.iter().filter(|_| !options.waits).map(open);
+        let watched = match of_those(options.pid.is_some(), watched) {
             Ok(watched) => watched,
             Err(text) => return output::fail(&text),
         };

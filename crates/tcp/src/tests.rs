@@ -877,7 +877,7 @@ fn figures_of_rails_outlive_their_connections() {
     let before = sum(0, |rail| rail.sent_bytes);
     job.ends[0].sever(Peer(1), Some(1));
     let down = || all(0).iter().filter(|rail| rail.state() == "down").count() == 1;
-    job.until("the rail to be missed", || down());
+    job.until("the rail to be missed", down);
     assert!(sum(0, |rail| rail.sent_bytes) >= before);
     // Something has to be sent for the rail to be connected again.
     job.until("the rail", || {

@@ -283,7 +283,7 @@ impl Link {
     /// What a rail has carried over all its connections, and whether it works; one of a peer that has left is not missed.
     pub fn rail_figures(&self, rail: RailNumber, active: bool) -> RailFigures {
         let r = &self.rails[rail];
-        let up = r.state != RailState::Down;
+        let up = r.state == RailState::Up;
         let RailTotals {
             sent,
             received,
