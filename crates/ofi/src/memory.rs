@@ -107,6 +107,8 @@ pub struct FarSegment {
     link: Rc<Link>,
     id: SegmentId,
     handle: u32,
+    /// How often its withdrawal had been told before it was imported.
+    told: u64,
 }
 
 /// A segment as imported.
@@ -227,11 +229,10 @@ impl Far for FarSegment {
     }
 
     fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
-        // Before the put, so that no word of a withdrawal falls between.
         let segment = self.of_segment();
         // SAFETY: memory is for one transfer at a time, and this one only reads it.
         self.put(offset, unsafe { from.bytes() })?;
-        Ok(self.inner.start_fence(&segment, from))
+        Ok(self.inner.start_fence(&segment, self.told, from))
     }
 
     fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
@@ -347,6 +348,7 @@ impl RemoteMemory for Ofi {
         }
         let link = Rc::clone(inner.link(peer));
         inner.check_alive(&link)?;
+        let told = link.withdrawals(id.0);
         let (handle, found) = inner.reach(&link, id, len, permission)?;
         let grant = Grant::new(owner, found, Some(permission), wanted)?;
         let inner = Rc::clone(inner);
@@ -356,6 +358,7 @@ impl RemoteMemory for Ofi {
                 link,
                 id,
                 handle,
+                told,
             },
             grant,
         ))

@@ -40,9 +40,8 @@ impl Inner {
         number
     }
 
-    /// Behind a put: whether it has arrived.
-    pub fn start_fence(&self, segment: &OfSegment, memory: &TransferMemory) -> Completion {
-        let told = segment.link.withdrawals(segment.id.0);
+    /// Behind a put: whether it has arrived in the segment whose withdrawal had been `told` so often before it was imported.
+    pub fn start_fence(&self, segment: &OfSegment, told: u64, memory: &TransferMemory) -> Completion {
         let number = self.begin(segment, 0, memory, Stage::Fenced(told));
         self.question(&segment.link, control::FENCE, &[], (number, 0, 0));
         Completion::Pending(Ticket(number))

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 /// What is waited for.
 pub enum Stage {
-    /// The answer to the fence behind a put, and how often the segment's withdrawal was told when it began.
+    /// The answer to the fence behind a put, and how often the segment's withdrawal was told before it was imported.
     Fenced(u64),
     /// So many answers with bytes.
     Parts(usize),
