@@ -291,3 +291,28 @@ impl Comm {
         fail!(ERR_RANK: "{argument}={rank}: the communicator has {}", self.local.ranks_sentence())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_leads_to_those_that_have_a_fast_lane() {
+        let near = NEAR_PEERS as Rank;
+        let all = Route::new(0, 0, &Group::all(10_000), 1, true);
+        assert_eq!(all.peer(near - 1), Some(Peer(NEAR_PEERS as u32 - 1)));
+        assert_eq!(all.peer(near), None);
+        let pids: Vec<u32> = (4000..5000).collect();
+        let some = Route::new(0, 0, &Group::from_pids(&pids), 1, true);
+        assert_eq!(some.peer(0), Some(Peer(4000)));
+        assert_eq!(
+            (some.peer(near - 4001), some.peer(near - 4000)),
+            (Some(Peer(4095)), None)
+        );
+        let pids: Vec<u32> = (5000..6000).collect();
+        let far = Route::new(0, 0, &Group::from_pids(&pids), 1, true);
+        assert_eq!(far.peer(0), None);
+        let none = Route::new(0, 0, &Group::all(10), 1, false);
+        assert_eq!(none.peer(0), None, "the fabric has no lanes");
+    }
+}
