@@ -23,7 +23,6 @@ PROGRAMS = [
     ("tests/interfaces/portals_codes", [], "xt3", 2, 1),
     ("tests/interfaces/portals_tiny", [], "xt3", 2, 1),
     ("examples/portals_sort", [], "xt3", 8, 1),
-    ("examples/portals_halo", [], "cluster-100g", 3, 1),
     ("tests/interfaces/with_mpi", ["fm-mpi", "mpi-fm"], "myrinet-fm", 3, 1),
 ]
 
@@ -61,7 +60,7 @@ class Interfaces(unittest.TestCase):
 
 class Threads(unittest.TestCase):
     def test_threads_of_a_process(self):
-        for what, machine in [("exchange", "xt3"), ("exchange", "startx"), ("hand", "sun-fire-link"), ("hand", "myrinet-fm")]:
+        for what, machine in [("exchange", "xt3"), ("hand", "sun-fire-link"), ("hand", "myrinet-fm")]:
             with self.subTest(what=what, machine=machine):
                 code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 3, build("threads"), what)
                 self.assertEqual((code, out), (0, "over\n"), said)
@@ -69,11 +68,6 @@ class Threads(unittest.TestCase):
     def test_a_thread_that_computes_is_waited_for(self):
         code, out, said = sim("--machine", "cluster-100g", "-n", 2, build("threads"), "late")
         self.assertEqual((code, out), (0, "over\n"), said)
-
-    def test_threads_beside_jam(self):
-        options = ["--machine", "startx", "--per-host", 1, "-n", 2]
-        code, out, said = sim(*options, build("tests/interfaces/jam_threads"))
-        self.assertEqual(code, 0, out + said)
 
 
 class Outside(unittest.TestCase):

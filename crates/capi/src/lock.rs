@@ -281,19 +281,23 @@ pub(crate) fn relax(pause: Pause) -> bool {
     if shared_clock::runs() {
         // Virtual time passes in the wait itself: without it, no other process would run.
         match GATE.waited_for(me) {
-            Waited::ForLock => GATE.step_aside(me, std::thread::yield_now),
+            Waited::ForLock => GATE.step_aside(me, || pass(pause)),
             // Who does looks now and then.
             Waited::MaybeForCall => GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50))),
             Waited::Not => {}
         }
         return false;
     }
-    GATE.step_aside(me, || match pause {
+    GATE.step_aside(me, || pass(pause));
+    true
+}
+
+fn pass(pause: Pause) {
+    match pause {
         Pause::Spin => std::hint::spin_loop(),
         Pause::Yield => std::thread::yield_now(),
         Pause::Sleep => std::thread::sleep(Duration::from_micros(50)),
-    });
-    true
+    }
 }
 
 #[cfg(test)]
