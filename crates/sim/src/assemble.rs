@@ -144,8 +144,7 @@ pub fn assemble(machine: &Machine, hosts: u32, ranks: &[HostId], seed: u64) -> R
     let costs = costs(machine);
     let local = Local::new(local, costs.clone(), hosts);
     let mut core = Core::new(kernel, adapters, local, costs);
-    core.add_faults(&machine.faults, seed)
-        .map_err(|what| wrong(what))?;
+    core.add_faults(&machine.faults, seed).map_err(wrong)?;
     Ok(core)
 }
 
