@@ -240,7 +240,7 @@ class Faults(unittest.TestCase):
         with open(own, "w") as file:
             file.write(text + '\n[[faults]]\nwhat = "cut h1.rail0"\n\n[[faults]]\nwhat = "slow h0 x4"\n')
         def micros(machine):
-            code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 2, "--registers", build("ring"), 6)
+            code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 2, "--registers", build("ring"), 8)
             self.assertEqual(code, 0, said)
             row = re.search(r"sum of 2 hosts +\d+ +\d+ +\d+ +(\d+)", out)
             return float(re.search(r"([\d.]+) us", out)[1]), int(row[1])
@@ -253,8 +253,20 @@ class Faults(unittest.TestCase):
         code, out, said = sim("--machine", "xt3", "-n", 3, "--fault", "dead h1 at 20us", build("ring"), 8)
         self.assertEqual(out, "", said)
         self.assertNotEqual(code, 0)
-        self.assertRegex(said, r"farpost sim: host 1 is dead from 20\.000 us of virtual time on, with process 1: a fault that was asked for")
+        self.assertRegex(said, r"farpost sim: at 20\.\d+ us of virtual time process 1 ends: host 1 is dead, by a fault that was asked for")
         self.assertRegex(said, r"rank 1 .*killed by signal 9|host 1 is dead")
+
+
+    def test_an_exhausted_seastar_panics_or_goes_back_as_the_machine_says(self):
+        def exhausted(by):
+            options = ["--set", "adapter.seastar.sources=2", "--set", "adapter.seastar.exhaustion=" + by]
+            return sim("--machine", "xt3", "-n", 6, *options, build("ring"), 5)
+
+        code, out, said = exhausted("panic")
+        self.assertNotEqual((code, out.count("sum 21")), (0, 6))
+        self.assertRegex(said, r"the SeaStar of host \d has no source structure left: the node has panicked")
+        code, out, said = exhausted("go-back-n")
+        self.assertEqual((code, out.count("sum 21")), (0, 6), said)
 
 
 class Trouble(unittest.TestCase):

@@ -162,8 +162,7 @@ pub fn assemble_with(
     };
     let local = Local::new(local, costs.clone(), hosts);
     let mut core = Core::new(kernel, adapters, local, costs);
-    core.add_faults(&machine.faults, seed)
-        .map_err(|what| wrong(what))?;
+    core.add_faults(&machine.faults, seed).map_err(wrong)?;
     Ok(core)
 }
 

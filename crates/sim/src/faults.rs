@@ -176,28 +176,21 @@ impl Core {
         for link in all.iter().filter(|link| is_at(link, Node::Host(host))) {
             self.cut(link.resource);
         }
-        let (now, why) = (self.kernel.now, format!("host {} is dead", host.0));
+        let (now, why) = (
+            self.kernel.now,
+            format!("host {} is dead, by a fault that was asked for", host.0),
+        );
         for rank in self.ranks_of(host) {
             self.kernel.procs.kill(Peer(rank), &why);
         }
         for rank in 0..self.kernel.procs.size() {
             self.kernel.procs.touch(Peer(rank), now);
         }
-        self.faults.struck.push(host);
     }
 
     /// Whether the host of a rank has died.
     pub(crate) fn is_struck(&self, rank: Peer) -> bool {
         !self.faults.dead.is_empty() && self.faults.dead.contains(&self.kernel.procs.host_of(rank))
-    }
-
-    /// Hosts that have died since this was last asked, with their ranks.
-    pub(crate) fn take_struck(&mut self) -> Vec<(HostId, Vec<u32>)> {
-        let hosts = std::mem::take(&mut self.faults.struck);
-        hosts
-            .into_iter()
-            .map(|host| (host, self.ranks_of(host)))
-            .collect()
     }
 
     /// A put was lost, and its status is still there: whoever stores without asking is told by the fabric.

@@ -22,8 +22,6 @@ pub(crate) struct Strikes {
     /// How many faults a link is broken by.
     pub broken: BTreeMap<ResourceId, u32>,
     pub dead: BTreeSet<HostId>,
-    /// Hosts that died and whose processes go on.
-    pub struck: Vec<HostId>,
 }
 
 impl Strikes {

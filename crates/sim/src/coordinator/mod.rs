@@ -61,6 +61,8 @@ pub struct Coordinator<W> {
     resting: Vec<u32>,
     /// In real time: since when nothing has happened but that processes waited, and whether that was told.
     still: Option<(Instant, bool)>,
+    /// Processes known to have ended before their time.
+    deaths: u32,
     watch: W,
     turns: u64,
 }
@@ -85,6 +87,7 @@ impl<W: Watch> Coordinator<W> {
             away: Vec::new(),
             resting: Vec::new(),
             still: None,
+            deaths: 0,
             watch,
             turns: 0,
         }
@@ -226,20 +229,20 @@ impl<W: Watch> Coordinator<W> {
         Ok(())
     }
 
-    /// Processes of hosts that have died end.
+    /// Processes whose host has died, or panicked, end.
     fn bury(&mut self) {
-        for (host, ranks) in self.core.take_struck() {
-            let list: Vec<_> = ranks.iter().map(u32::to_string).collect();
-            self.watch.say(&format!(
-                "host {} is dead from {} of virtual time on, with process {}: a fault that was asked for",
-                host.0,
-                self.core.kernel.now,
-                list.join(", ")
-            ));
-            for rank in ranks {
-                if let Some(socket) = &self.seats[rank as usize].socket {
-                    socket.kill();
-                }
+        let procs = &self.core.kernel.procs;
+        if procs.deaths() == self.deaths {
+            return;
+        }
+        self.deaths = procs.deaths();
+        let now = self.core.kernel.now;
+        for (rank, seat) in self.seats.iter().enumerate() {
+            let why = &procs.of(farpost_fabric::Peer(rank as u32)).dead;
+            if let (Some(socket), Some(why)) = (&seat.socket, why) {
+                self.watch
+                    .say(&format!("at {now} of virtual time process {rank} ends: {why}"));
+                socket.kill();
             }
         }
     }
