@@ -7,6 +7,9 @@ use crate::record::{Cause, Label, Recorder};
 use crate::time::Ps;
 use farpost_fabric::Peer;
 
+/// Shorter copies than this take what they take alone: of them nobody's bus is full.
+const SHORT_COPY: usize = 1024;
+
 /// A machine that runs.
 pub struct Core {
     pub kernel: Kernel,
@@ -141,6 +144,17 @@ impl Core {
     /// Between processes of a host, and the kernel.
     pub fn local(&mut self) -> (&mut dyn Adapter, &mut Kernel) {
         (&mut self.local, &mut self.kernel)
+    }
+
+    /// Copies that layers charge share the host's bus: those long enough to matter.
+    pub fn copies_share(&self, bytes: usize) -> bool {
+        bytes >= SHORT_COPY && self.local.has_all_copies()
+    }
+
+    /// What a copy by `rank` takes now, beside those of its host's other processors.
+    pub fn copy(&mut self, rank: Peer, bytes: usize) -> Ps {
+        let host = self.kernel.procs.host_of(rank);
+        self.local.copy(&self.kernel, host, bytes) - self.kernel.now
     }
 
     /// The running rank does what takes so long.

@@ -101,6 +101,11 @@ impl Link for Within {
     }
 
     fn cost(&self, cost: Cost) -> Ps {
+        if let Cost::Copy(bytes) = cost
+            && self.core().copies_share(bytes)
+        {
+            return self.synced().copy(self.me, bytes);
+        }
         self.core().costs.of(cost)
     }
 
@@ -174,6 +179,10 @@ impl Link for Within {
 
     fn get(&self, from: &ReachedWithin, offset: usize, len: usize) -> Result<OpId> {
         self.synced().get(&from.0, offset, len)
+    }
+
+    fn keeps_order(&self, to: &ReachedWithin, line: bool) -> bool {
+        self.core().keeps_order(&to.0, line)
     }
 
     fn fence(&self, of: &ReachedWithin) -> Result<OpId> {
