@@ -254,6 +254,11 @@ pub trait Remote {
     fn order(&self) -> Result<()> {
         self.fence()
     }
+    /// As [`order`](Self::order), for a word or line that is put again: the older ones of the same line arrive before. Ways that differ for
+    /// different lines may keep that order by themselves.
+    fn order_line(&self) -> Result<()> {
+        self.order()
+    }
     /// For a user whose long puts are worth several rails: from now on they, and long gets, are striped over those of `rails` (bit 0 for
     /// the first) that work, or over any when none of these does. Short puts go as ever. Such puts may cost a copy, and a round trip before
     /// they begin; [`fence`](Remote::fence) waits for them, and so does [`order`](Remote::order) of this import.

@@ -75,6 +75,8 @@ impl Sub for Moment {
 pub enum Cost {
     /// So many bytes are copied by the processor.
     Copy(usize),
+    /// So many bytes are combined with as many others by a reduction's operation.
+    Reduce(usize),
     /// A queue is asked for something new.
     Poll,
     /// So many words are stored to the adapter.

@@ -25,6 +25,7 @@ pub fn costs_of(machine: &Machine) -> Costs {
     let matches_elsewhere = SeaStarParams::of(machine).is_some_and(|params| params.accelerated);
     Costs {
         copy: host.copy.iter().map(level).collect(),
+        reduce: host.reduce.as_ref().map_or(Rate::INFINITE, |reduce| reduce.value),
         poll: host.poll.value,
         store: host.device_store.value,
         entry: if matches_elsewhere {
@@ -125,8 +126,10 @@ pub fn assemble_with(
     };
     let adapters = match &machine.adapter {
         AdapterSpec::Rsm(spec) => {
-            // What a processor copies limits it, and messages go through shared segments.
-            (local.bus, local.transfers) = (Rate::INFINITE, false);
+            // What a processor copies limits it, or the backplane; and messages go through shared segments.
+            let backplane = memory.backplane.as_ref();
+            local.bus = backplane.map_or(Rate::INFINITE, |it| it.value);
+            (local.all_copies, local.transfers) = (backplane.is_some(), false);
             let params = RsmParams::of(spec, host, &machine.software);
             boxed(Rsm::of_hosts(&params, &mut kernel, hosts))
         }

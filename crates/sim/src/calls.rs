@@ -64,6 +64,12 @@ impl Core {
         Ok((reached, grant))
     }
 
+    /// A process that has ended is found by a fence.
+    pub(crate) fn keeps_order(&mut self, to: &Reached, line: bool) -> bool {
+        let (adapter, kernel) = self.adapter(to.pair.from, to.pair.to);
+        adapter.keeps_order(kernel, line) && kernel.procs.check_alive(to.pair.to).is_ok()
+    }
+
     pub(crate) fn put(&mut self, to: &Reached, offset: usize, bytes: &[u8], whole: bool) -> Result<()> {
         let (adapter, kernel) = self.adapter(to.pair.from, to.pair.to);
         let put = Put {

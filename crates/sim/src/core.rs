@@ -8,6 +8,9 @@ use crate::strikes::{ASKED, Strikes};
 use crate::time::Ps;
 use farpost_fabric::Peer;
 
+/// Shorter copies than this take what they take alone: of them nobody's bus is full.
+const SHORT_COPY: usize = 1024;
+
 /// A machine that runs.
 pub struct Core {
     pub kernel: Kernel,
@@ -177,6 +180,15 @@ impl Core {
     pub fn charge(&mut self, rank: Peer, time: Ps) {
         let time = self.kernel.procs.schedule.slowed(rank.0, time);
         self.spend(rank, time);
+    /// Copies that layers charge share the host's bus: those long enough to matter.
+    pub fn copies_share(&self, bytes: usize) -> bool {
+        bytes >= SHORT_COPY && self.local.has_all_copies()
+    }
+
+    /// What a copy by `rank` takes now, beside those of its host's other processors.
+    pub fn copy(&mut self, rank: Peer, bytes: usize) -> Ps {
+        let host = self.kernel.procs.host_of(rank);
+        self.local.copy(&self.kernel, host, bytes) - self.kernel.now
     }
 
     /// The running rank does what takes so long.

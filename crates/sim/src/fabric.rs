@@ -105,6 +105,12 @@ impl Link for Within {
     fn cost(&self, cost: Cost) -> Ps {
         let core = self.core();
         core.kernel.procs.schedule.slowed(self.me.0, core.costs.of(cost))
+        if let Cost::Copy(bytes) = cost
+            && self.core().copies_share(bytes)
+        {
+            return self.synced().copy(self.me, bytes);
+        }
+        self.core().costs.of(cost)
     }
 
     fn take_touched(&self) -> bool {
@@ -177,6 +183,10 @@ impl Link for Within {
 
     fn get(&self, from: &ReachedWithin, offset: usize, len: usize) -> Result<OpId> {
         self.synced().get(&from.0, offset, len)
+    }
+
+    fn keeps_order(&self, to: &ReachedWithin, line: bool) -> bool {
+        self.core().keeps_order(&to.0, line)
     }
 
     fn fence(&self, of: &ReachedWithin) -> Result<OpId> {

@@ -11,6 +11,8 @@ pub struct Costs {
     pub copy: Vec<(u64, Rate)>,
     /// To begin a copy.
     pub copy_start: Ps,
+    /// How fast bytes are combined with as many others.
+    pub reduce: Rate,
     /// A look at a queue.
     pub poll: Ps,
     /// A word stored to the adapter, as a layer charges it.
@@ -29,6 +31,7 @@ impl Default for Costs {
         Self {
             copy: Vec::new(),
             copy_start: Ps::ZERO,
+            reduce: Rate::INFINITE,
             poll: Ps::ZERO,
             store: Ps::ZERO,
             entry: Ps::ZERO,
@@ -69,6 +72,7 @@ impl Costs {
     pub fn of(&self, cost: Cost) -> Ps {
         match cost {
             Cost::Copy(bytes) => self.copy(bytes as u64),
+            Cost::Reduce(bytes) => self.reduce.time(bytes as u64),
             Cost::Poll => self.poll,
             Cost::Store(words) => self.store * words as u64,
             Cost::Match(entries) => self.entry * entries as u64,

@@ -18,6 +18,8 @@ pub struct LocalParams {
     pub latency: Ps,
     /// What all processors of the host together move.
     pub bus: Rate,
+    /// Not messages alone go over the bus, but also long copies that layers charge.
+    pub all_copies: bool,
     /// Packets that a queue holds.
     pub queue: u32,
     /// A process may copy from another's memory and to it; else only to and from segments.
@@ -29,6 +31,7 @@ impl Default for LocalParams {
         Self {
             latency: Ps::from_nanos(100),
             bus: Rate::INFINITE,
+            all_copies: false,
             queue: 64,
             transfers: true,
         }
@@ -59,8 +62,13 @@ impl Local {
         }
     }
 
+    /// Whether copies that layers charge go over the bus.
+    pub fn has_all_copies(&self) -> bool {
+        self.params.all_copies
+    }
+
     /// The processor copies `bytes`, over the host's bus; when it has.
-    fn copy(&mut self, kernel: &Kernel, host: HostId, bytes: usize) -> Ps {
+    pub fn copy(&mut self, kernel: &Kernel, host: HostId, bytes: usize) -> Ps {
         let bus = &mut self.bus[host.index()];
         *bus = (*bus).max(kernel.now) + self.params.bus.time(bytes as u64);
         (kernel.now + self.costs.copy(bytes as u64)).max(*bus)
@@ -105,6 +113,11 @@ impl Adapter for Local {
         let message = kernel.message(from, to, what);
         self.show(kernel, done, message);
         Ok(done - kernel.now)
+    }
+
+    /// The stores of a processor are seen in their order.
+    fn keeps_order(&self, _kernel: &Kernel, _line: bool) -> bool {
+        true
     }
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {

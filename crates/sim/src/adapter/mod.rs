@@ -133,6 +133,11 @@ pub trait Adapter {
         Err(self.without(put.pair.to, "remote memory"))
     }
 
+    /// Whether a process's puts to another one arrive in the order in which they are made: all, or those to the same `line`.
+    fn keeps_order(&self, _kernel: &Kernel, _line: bool) -> bool {
+        false
+    }
+
     /// Begin to wait for all puts of an import.
     ///
     /// # Errors

@@ -378,6 +378,11 @@ impl Adapter for Rsm {
         Ok(time)
     }
 
+    /// A line always goes over the link of its stripe, unless one is broken.
+    fn keeps_order(&self, kernel: &Kernel, line: bool) -> bool {
+        line && kernel.net.resources().all(|(_, resource)| !resource.broken)
+    }
+
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
         let op = kernel.procs.begin(pair.from);
         kernel.procs.import_of(import).under_way += 1;
