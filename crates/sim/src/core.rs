@@ -180,6 +180,8 @@ impl Core {
     pub fn charge(&mut self, rank: Peer, time: Ps) {
         let time = self.kernel.procs.schedule.slowed(rank.0, time);
         self.spend(rank, time);
+    }
+
     /// Copies that layers charge share the host's bus: those long enough to matter.
     pub fn copies_share(&self, bytes: usize) -> bool {
         bytes >= SHORT_COPY && self.local.has_all_copies()

@@ -103,14 +103,13 @@ impl Link for Within {
     }
 
     fn cost(&self, cost: Cost) -> Ps {
+        let shared = match cost {
+            Cost::Copy(bytes) if self.core().copies_share(bytes) => Some(self.synced().copy(self.me, bytes)),
+            _ => None,
+        };
         let core = self.core();
-        core.kernel.procs.schedule.slowed(self.me.0, core.costs.of(cost))
-        if let Cost::Copy(bytes) = cost
-            && self.core().copies_share(bytes)
-        {
-            return self.synced().copy(self.me, bytes);
-        }
-        self.core().costs.of(cost)
+        let time = shared.unwrap_or_else(|| core.costs.of(cost));
+        core.kernel.procs.schedule.slowed(self.me.0, time)
     }
 
     fn take_touched(&self) -> bool {
