@@ -1,6 +1,7 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
-use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Startup};
+use crate::bench_job::{in_job, is_simulated, list, trial_time};
 use crate::bench_output::{Output, finish};
 use crate::{bench_everyday, bench_layers, bench_pairs, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
@@ -8,7 +9,7 @@ use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, s
 use farpost_bench::progress::Progress;
 use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json};
 use farpost_bench::stats::summarise;
-use farpost_bench::{Mpi, Result, abi, launch, sizes, usage};
+use farpost_bench::{Mpi, Result, abi, launch, sizes};
 use serde_json::json;
 use std::process::ExitCode;
 use strum::VariantArray;
@@ -41,32 +42,6 @@ pub fn run(options: Bench) -> ExitCode {
     }
 }
 
-pub(crate) fn list(
-    options: &Sizes,
-    min: usize,
-    max: usize,
-    walk: impl Fn(usize, usize) -> Vec<usize>,
-) -> Result<Vec<usize>> {
-    if let Some(text) = &options.sizes {
-        return sizes::parse_list(text);
-    }
-    let bound = |text: &Option<String>, default| text.as_deref().map_or(Ok(default), sizes::parse);
-    let (low, high) = (bound(&options.min, min)?, bound(&options.max, max)?);
-    // A person who names one bound means it: the other one's default gives way.
-    let low = if options.min.is_none() { low.min(high) } else { low };
-    let high = if options.max.is_none() {
-        high.max(low)
-    } else {
-        high
-    };
-    if low > high {
-        return Err(usage!(
-            "--min {low} --max {high}: the smallest size is above the largest"
-        ));
-    }
-    Ok(walk(low, high))
-}
-
 /// A benchmark that runs inside a job.
 struct Job<'a> {
     name: &'static str,
@@ -77,26 +52,6 @@ struct Job<'a> {
     plan: Plan,
     /// Points it will make.
     points: usize,
-}
-
-/// Start a job if nobody did, and do something in it.
-pub(crate) fn in_job(ranks: u32, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
-    if !launch::is_launched() {
-        return Err(launch::restart(ranks as usize));
-    }
-    let mpi = Mpi::init()?;
-    match work(&mpi) {
-        Ok(()) => mpi.finalize(),
-        Err(e) => {
-            output::error(&e.to_string());
-            mpi.abort(1)
-        }
-    }
-}
-
-/// Whether this process is a rank on a simulated machine, where `farpost sim` has made its clocks virtual.
-pub(crate) fn is_simulated() -> bool {
-    std::env::var_os(farpost_simlink::wire::SOCKET).is_some()
 }
 
 impl Job<'_> {
@@ -110,7 +65,10 @@ impl Job<'_> {
         // On a simulated machine every trial is the same.
         let trials = if is_simulated() { 1 } else { 9 };
         self.plan.trials = self.common.trials.unwrap_or(trials) as usize;
-        self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
+        self.plan.trial_time = match self.kind {
+            BenchmarkKind::Collectives => trial_time(self.ranks.trial_ms),
+            _ => f64::from(self.ranks.trial_ms) * 1e-3,
+        };
         in_job(self.ranks.ranks, |mpi| self.measured(mpi, measure))
     }
 

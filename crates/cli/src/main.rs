@@ -5,6 +5,7 @@ mod bench;
 mod bench_args;
 mod bench_everyday;
 mod bench_goals;
+mod bench_job;
 mod bench_layers;
 mod bench_output;
 mod bench_pairs;
