@@ -15,9 +15,18 @@ import termios
 import time
 import unittest
 
+<<<<<<< HEAD
 from support import FARPOST, HERE, PREFIX, WORK, build, sim
 from interfaces import Interfaces, Outside, Threads  # noqa: F401
 
+=======
+HERE = os.path.dirname(os.path.abspath(__file__))
+PREFIX = os.environ["PREFIX"]
+FARPOST = os.path.join(PREFIX, "bin", "farpost")
+PAPERS_COLLECTIVES = (
+    "gather,gatherv,scatter,scatterv,bcast,allgather,allgatherv,alltoall,alltoallv,reduce,reduce_scatter,allreduce,scan"
+)
+>>>>>>> instr
 MACHINES = ["sun-fire-link", "myrinet-fm", "startx", "xt3", "cluster-100g"]
 
 
@@ -136,6 +145,19 @@ class Programs(unittest.TestCase):
         runs = [self.runs("--machine", "xt3", "--per-host", 1, "-n", 3, sys.executable, script)[0] for _ in range(2)]
         self.assertRegex(runs[0], r"(?m)\A(\d+\.\d+ us\n){3}\Z")
         self.assertEqual(runs[0], runs[1])
+
+    def test_collectives_pairs_and_load_on_a_machine(self):
+        """The Sun Fire Link paper's collectives, all of them with a bandwidth; its pairs at once, and its latency under load."""
+        options = ["--machine", "sun-fire-link", "-n", "4", "--per-host", "2"]
+        rows = self.runs(*options, FARPOST, "bench", "collectives", "--sizes", "4k", "--trial-ms", "1", "--op", PAPERS_COLLECTIVES)[0]
+        rates = {row.split()[0]: float(row.split()[-1]) for row in rows.splitlines() if row.strip() and not row.startswith("#")
+                 and "MB/s" not in row}
+        self.assertEqual(sorted(rates), sorted(PAPERS_COLLECTIVES.split(",")))
+        self.assertTrue(all(rate > 0 for rate in rates.values()), rates)
+        rows = self.runs(*options, FARPOST, "bench", "pairs", "--pingpong", "--sizes", "8", "--trial-ms", "1")[0]
+        self.assertEqual([row.split()[:2] for row in rows.splitlines()[-2:]], [["1", "8"], ["2", "8"]], rows)
+        rows = self.runs(*options, FARPOST, "bench", "load", "--sizes", "8", "--trial-ms", "1")[0]
+        self.assertEqual([row.split()[:2] for row in rows.splitlines()[-2:]], [["8", "0"], ["8", "1"]], rows)
 
     def test_benchmarks_speak_virtual_time(self):
         options = ["--machine", "xt3", "--per-host", 1, "-n", 2]

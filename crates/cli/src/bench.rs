@@ -1,7 +1,11 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Startup};
+<<<<<<< HEAD
 use crate::bench_job::{in_job, is_simulated, list};
+=======
+use crate::bench_job::{in_job, is_simulated, list, trial_time};
+>>>>>>> instr
 use crate::bench_output::{Output, finish};
 use crate::{bench_everyday, bench_layers, bench_pairs, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
@@ -65,7 +69,10 @@ impl Job<'_> {
         // On a simulated machine every trial is the same.
         let trials = if is_simulated() { 1 } else { 9 };
         self.plan.trials = self.common.trials.unwrap_or(trials) as usize;
-        self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
+        self.plan.trial_time = match self.kind {
+            BenchmarkKind::Collectives => trial_time(self.ranks.trial_ms),
+            _ => f64::from(self.ranks.trial_ms) * 1e-3,
+        };
         in_job(self.ranks.ranks, |mpi| self.measured(mpi, measure))
     }
 

@@ -1,7 +1,11 @@
 //! `farpost bench pairs` and `load`: several pairs of ranks at once, and the latency of one beside others.
 
 use crate::bench_args::{Common, Load, PairedRanks, Pairs};
+<<<<<<< HEAD
 use crate::bench_job::{in_job, is_simulated, list};
+=======
+use crate::bench_job::{in_job, is_simulated, list, trial_time};
+>>>>>>> instr
 use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::link::Layer;
@@ -21,7 +25,7 @@ fn plan(common: &Common, job: &PairedRanks, sizes: Vec<usize>, window: u32, bidi
         sizes,
         // On a simulated machine every trial is the same.
         trials: common.trials.unwrap_or(if is_simulated() { 1 } else { 9 }) as usize,
-        trial_time: f64::from(job.trial_ms) * 1e-3,
+        trial_time: trial_time(job.trial_ms),
         window: window as usize,
         bidirectional,
     }
