@@ -49,8 +49,11 @@ pub fn send(to: impl AsFd, words: &[u64], beside: &[BorrowedFd<'_>]) -> Result<(
     }
 }
 
+/// Words, and descriptors beside them.
+pub type Message = (Vec<u64>, Vec<OwnedFd>);
+
 /// What has come: words, and descriptors beside them. `None`: the other side has ended, or what came is no message.
-pub fn receive(from: impl AsFd) -> Result<Option<(Vec<u64>, Vec<OwnedFd>)>, Errno> {
+pub fn receive(from: impl AsFd) -> Result<Option<Message>, Errno> {
     let mut bytes = vec![0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
