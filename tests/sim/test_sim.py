@@ -15,18 +15,12 @@ import termios
 import time
 import unittest
 
-<<<<<<< HEAD
 from support import FARPOST, HERE, PREFIX, WORK, build, sim
 from interfaces import Interfaces, Outside, Threads  # noqa: F401
 
-=======
-HERE = os.path.dirname(os.path.abspath(__file__))
-PREFIX = os.environ["PREFIX"]
-FARPOST = os.path.join(PREFIX, "bin", "farpost")
 PAPERS_COLLECTIVES = (
     "gather,gatherv,scatter,scatterv,bcast,allgather,allgatherv,alltoall,alltoallv,reduce,reduce_scatter,allreduce,scan"
 )
->>>>>>> instr
 MACHINES = ["sun-fire-link", "myrinet-fm", "startx", "xt3", "cluster-100g"]
 
 

@@ -1,11 +1,7 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
 use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Startup};
-<<<<<<< HEAD
-use crate::bench_job::{in_job, is_simulated, list};
-=======
 use crate::bench_job::{in_job, is_simulated, list, trial_time};
->>>>>>> instr
 use crate::bench_output::{Output, finish};
 use crate::{bench_everyday, bench_layers, bench_pairs, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};

@@ -1,18 +1,10 @@
-<<<<<<< HEAD
-//! What a benchmark begins with: its sizes, and its job.
-=======
 //! What the benchmarks share that run as ranks of a job: starting it, their sizes.
->>>>>>> instr
 
 use crate::bench_args::Sizes;
 use crate::output;
 use farpost_bench::{Mpi, Result, launch, sizes, usage};
 
-<<<<<<< HEAD
-/// The sizes that the options name; without any, what `walk` makes of `min` and `max`.
-=======
 /// The sizes that were chosen, or those of a `walk` between bounds.
->>>>>>> instr
 pub(crate) fn list(
     options: &Sizes,
     min: usize,
@@ -58,11 +50,8 @@ pub(crate) fn in_job(ranks: u32, work: impl FnOnce(&Mpi) -> Result<()>) -> Resul
 pub(crate) fn is_simulated() -> bool {
     std::env::var_os(farpost_simlink::wire::SOCKET).is_some()
 }
-<<<<<<< HEAD
-=======
 
 /// Seconds that a trial should take. On a simulated machine every repetition is the same, and each takes much longer than it says.
 pub(crate) fn trial_time(milliseconds: u32) -> f64 {
     f64::from(milliseconds) * if is_simulated() { 1e-4 } else { 1e-3 }
 }
->>>>>>> instr

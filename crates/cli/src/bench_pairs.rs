@@ -1,11 +1,7 @@
 //! `farpost bench pairs` and `load`: several pairs of ranks at once, and the latency of one beside others.
 
 use crate::bench_args::{Common, Load, PairedRanks, Pairs};
-<<<<<<< HEAD
-use crate::bench_job::{in_job, is_simulated, list};
-=======
 use crate::bench_job::{in_job, is_simulated, list, trial_time};
->>>>>>> instr
 use crate::bench_output::{Output, finish};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::link::Layer;

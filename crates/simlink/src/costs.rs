@@ -60,6 +60,7 @@ impl Costs {
                 .map(|(most, rate)| (*most, Rate(rate.0 / factor)))
                 .collect(),
             copy_start: self.copy_start.times(factor),
+            reduce: Rate(self.reduce.0 / factor),
             poll: self.poll.times(factor),
             store: self.store.times(factor),
             entry: self.entry.times(factor),
