@@ -33,10 +33,10 @@ fn no_row_is_off() {
 
 /// Some predictions that need little time: S16, and all to all within a host and between two.
 fn predictions(machine: &Machine) -> Vec<f64> {
-    let long = 256 << 10;
+    let long = 84 << 10;
     let pieces = points::ping_pong(machine, (1, 2), long).bandwidth;
     let whole = points::unpipelined(machine, long).bandwidth;
-    let each = |hosts| collectives::all_to_all(machine, (16, hosts), 16 << 10);
+    let each = |hosts| collectives::all_to_all(machine, (16, hosts), 4 << 10);
     vec![pieces / whole, each(1), each(2)]
 }
 
@@ -50,4 +50,14 @@ fn a_fitted_number_that_is_a_fifth_larger_moves_predictions() {
         let changed = machine.scaled(&number.path, 1.2).expect("a number");
         assert_ne!(predictions(&changed), as_it_is, "{}", number.path);
     }
+}
+
+/// Copies of 16 processes are more than the backplane of their host carries, and those of two are not.
+#[test]
+fn processors_of_a_host_share_its_backplane() {
+    let machine = machine::machine();
+    let wide = machine.scaled("memory.backplane", 10.0).expect("a number");
+    let each = |machine, ranks| collectives::all_to_all(machine, (ranks, 1), 16 << 10);
+    assert!(each(&wide, 16) > 1.1 * each(&machine, 16));
+    assert!(each(&wide, 2) < 1.01 * each(&machine, 2));
 }

@@ -253,7 +253,7 @@ pub fn run_on(machine: &Machine, effort: Effort) -> Results {
     let all_to_all = collectives::all_to_all(machine, (92, 4), figures::LONGEST);
     figures::collectives(machine, effort, all_to_all, &mut results);
     collectives::rows(machine, all_to_all, &mut results.rows);
-    npb::rows(machine, &mut results.rows);
+    npb::rows(machine, effort, &mut results.rows);
     figures::scaling(machine, effort, &mut results);
     results
 }

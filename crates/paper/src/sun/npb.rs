@@ -5,7 +5,7 @@
 //! one node or of two is not modelled in them.
 
 use super::machine::{self, Rank, recv_buf, send_buf};
-use crate::{Expected, Origin, Row, Unit};
+use crate::{Effort, Expected, Origin, Row, Unit};
 use farpost_mpi::coll;
 use farpost_mpi::op::Op;
 use farpost_sim::machine::Machine;
@@ -329,8 +329,12 @@ const TABLE: [(Kernel, f64); 8] = [
 ];
 
 /// Rows S14.
-pub fn rows(machine: &Machine, rows: &mut Vec<Row>) {
-    for (kernel, ratio) in TABLE {
+pub fn rows(machine: &Machine, effort: Effort, rows: &mut Vec<Row>) {
+    // FT moves as much as all others together.
+    let table = TABLE
+        .into_iter()
+        .filter(|(kernel, _)| effort == Effort::Full || *kernel != Kernel::Ft);
+    for (kernel, ratio) in table {
         let [one, two] = [1, 2].map(|nodes| time(machine, kernel, Class::A, (16, nodes)));
         rows.push(Row {
             null_model: Some(1.0),
