@@ -129,7 +129,7 @@ impl<W: Watch> Coordinator<W> {
         let mut idle = Idle::default();
         loop {
             self.take_back(Duration::ZERO);
-            self.bury();
+            self.end_processes_of_dead_hosts();
             let Some(rank) = self.core.next_rank() else {
                 if self.away.is_empty() && self.resting.is_empty() {
                     return Ok(());
@@ -230,7 +230,7 @@ impl<W: Watch> Coordinator<W> {
     }
 
     /// Processes whose host has died, or panicked, end.
-    fn bury(&mut self) {
+    fn end_processes_of_dead_hosts(&mut self) {
         let procs = &self.core.kernel.procs;
         if procs.deaths() == self.deaths {
             return;
