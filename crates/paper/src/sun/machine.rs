@@ -1,7 +1,7 @@
 //! The cluster of the paper, put together from its file, and Sun MPI's settings on it.
 
 use farpost_channel::ChannelTunables;
-use farpost_fabric::{Cost, Fabric, Time, Work};
+use farpost_fabric::{Cost, Fabric, Time};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::coll::{self, Plan, Tuning};
 use farpost_mpi::comm::Comm;
@@ -9,17 +9,12 @@ use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::{World, WorldConfig};
-use farpost_sim::adapter::{Adapter, Kernel, Local, LocalParams, Rsm, RsmParams};
 use farpost_sim::core::Core;
-use farpost_sim::costs::Costs;
 use farpost_sim::fabric::SimFabric;
-use farpost_sim::machine::{AdapterSpec, CopyLevel, Machine};
-use farpost_sim::net::{HostId, Network};
-use farpost_sim::process::Processes;
-use farpost_sim::ranks;
-use farpost_sim::time::{Ps, Rate};
-use farpost_sim::topology;
-use strum::EnumCount;
+use farpost_sim::machine::Machine;
+use farpost_sim::net::HostId;
+use farpost_sim::time::Ps;
+use farpost_sim::{assemble, ranks};
 
 /// Bytes to which one postbox of Sun's refers: seven blocks of 4 KiB, whose places fill 56 bytes behind the flag. A postbox of Farpost's refers to one block, so that
 /// a block here is that many; its parts, for shorter messages, have 3.5 KiB.
@@ -30,60 +25,10 @@ pub fn machine() -> Machine {
     Machine::open("sun-fire-link").expect("it comes with Farpost")
 }
 
-/// What its processors cost.
-fn costs(machine: &Machine) -> Costs {
-    let (host, software) = (&machine.host, &machine.software);
-    let mut work = [Ps::ZERO; Work::COUNT];
-    work[Work::MpiSend as usize] = software.mpi_send.value;
-    work[Work::MpiReceive as usize] = software.mpi_receive.value;
-    let level = |level: &CopyLevel| {
-        let most = level.up_to.as_ref().map_or(u64::MAX, |most| most.0);
-        (most, level.rate.value)
-    };
-    Costs {
-        copy: host.copy.iter().map(level).collect(),
-        reduce: host.reduce.as_ref().map_or(Rate::INFINITE, |reduce| reduce.value),
-        poll: host.poll.value,
-        entry: host.match_entry.value,
-        trap: host.trap.value,
-        work,
-        ..Costs::default()
-    }
-}
-
-/// What all processors of a host copy together.
-fn backplane(machine: &Machine) -> Rate {
-    let backplane = machine.memory.backplane.as_ref();
-    backplane.map_or(Rate::INFINITE, |it| it.value)
-}
-
 /// Ranks on these hosts of it.
-pub fn core(machine: &Machine, ranks: &[HostId], seed: u64, change: impl Fn(&mut RsmParams)) -> Core {
+pub fn core(machine: &Machine, ranks: &[HostId], seed: u64) -> Core {
     let hosts = ranks.iter().map(|host| host.0 + 1).max().unwrap_or(1);
-    let AdapterSpec::Rsm(rsm) = &machine.adapter else {
-        unreachable!("Sun Fire Link has RSM controllers")
-    };
-    let mut params = RsmParams::of(rsm, &machine.host, &machine.software);
-    change(&mut params);
-    let mut net = Network::new(hosts, &[None, None], seed);
-    let topology = topology::build(&machine.topology, hosts, &mut net).expect("a port for each");
-    let mut kernel = Kernel::new(net, topology, Processes::new(ranks), seed);
-    let adapters = Rsm::of_hosts(&params, &mut kernel, hosts)
-        .into_iter()
-        .map(|adapter| Box::new(adapter) as Box<dyn Adapter>)
-        .collect();
-    let costs = costs(machine);
-    let memory = LocalParams {
-        latency: machine.memory.latency.value,
-        // What a processor copies limits it, and what the backplane carries all of them.
-        bus: backplane(machine),
-        all_copies: machine.memory.backplane.is_some(),
-        // Messages go through shared segments.
-        transfers: false,
-        ..LocalParams::default()
-    };
-    let local = Local::new(memory, costs.clone(), hosts);
-    Core::new(kernel, adapters, local, costs)
+    assemble(machine, hosts, ranks, seed).expect("a port for each")
 }
 
 /// So many ranks, the same number on each of the hosts.
@@ -242,6 +187,6 @@ pub fn run<T: 'static>(
     (ranks, hosts): (u32, u32),
     program: impl Fn(&Rank) -> T,
 ) -> Vec<T> {
-    let core = core(machine, &spread(ranks, hosts), 1, |_| ());
+    let core = core(machine, &spread(ranks, hosts), 1);
     run_on(core, Mpi::default(), program).0
 }

@@ -58,7 +58,7 @@ pub fn ping_pong(machine: &Machine, (pairs, hosts): (u32, u32), bytes: usize) ->
 
 /// One pair on two hosts, with blocks of another size: as long as the message, nothing is pipelined.
 pub fn unpipelined(machine: &Machine, bytes: usize) -> PingPong {
-    let core = machine::core(machine, &machine::spread(2, 2), 1, |_| ());
+    let core = machine::core(machine, &machine::spread(2, 2), 1);
     let mpi = Mpi {
         block: bytes.next_multiple_of(64),
         blocks: 8,
@@ -70,7 +70,7 @@ pub fn unpipelined(machine: &Machine, bytes: usize) -> PingPong {
 
 /// Half a round of lines that processes store themselves and look for in memory, in microseconds.
 pub fn block_stores(machine: &Machine) -> f64 {
-    let core = machine::core(machine, &machine::spread(2, 2), 1, |_| ());
+    let core = machine::core(machine, &machine::spread(2, 2), 1);
     let program = |end: SimFabric| {
         let me = end.me();
         let other = Peer(1 - me.0);
