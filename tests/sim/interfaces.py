@@ -15,6 +15,7 @@ PROGRAMS = [
     ("tests/interfaces/rsm_aborted", ["withdrawn"], "sun-fire-link", 2, 1),
     ("tests/interfaces/fm_begin", [], "myrinet-fm", 8, 1),
     ("tests/interfaces/fm_messages", [], "myrinet-fm", 2, 1),
+    ("tests/interfaces/fm_messages", [], "cluster-100g", 3, 1),
     ("tests/interfaces/fm_bad", [], "cluster-100g", 3, 1),
     ("examples/jam_rpc", [], "startx", 3, 1),
     ("tests/interfaces/jam_all", [], "startx", 2, 1),

@@ -5,7 +5,7 @@ use crate::receive::{Receive, Stacks};
 use crate::running::{Flow, Running};
 use crate::sorting::Overflow;
 use crate::state::{FmCounters, FmState};
-use crate::waiting::Pacer;
+use crate::waiting::{Pacer, Paused};
 use crate::wire::{FRAME_WORDS, Frame, FrameKind, Header, PAYLOADS};
 use crate::{FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
@@ -13,6 +13,9 @@ use farpost_fabric::{Cost, Counter, Fabric, FabricError, Fault, Peer, Port, Work
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// How long a send at the greatest depth looks for a slot before its frame is kept.
+const BEFORE_KEEPING: Duration = Duration::from_micros(100);
 
 /// The next number that no handler has.
 pub const ANY_ID: u32 = u32::MAX;
@@ -325,12 +328,15 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
         let mut backoff = Backoff::default();
         let mut waiting_since = None;
         loop {
-            let handled = if engine.running.may_extract(engine.depth) {
+            let may_extract = engine.running.may_extract(engine.depth);
+            let mut waited = Duration::ZERO;
+            let handled = if may_extract {
                 self.extract_some(usize::MAX)
             } else {
                 self.drain();
                 let now = engine.fabric.now();
-                if now - *waiting_since.get_or_insert(now) > engine.patience {
+                waited = now - *waiting_since.get_or_insert(now);
+                if waited > engine.patience {
                     return Err(FmError::Stuck {
                         peer: Peer(to),
                         seconds: engine.patience.as_secs(),
@@ -349,12 +355,21 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
             }
             // Whoever waits for our acknowledgements may be what we wait for.
             engine.state.borrow_mut().acknowledge_all(&*engine.fabric);
-            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
-                engine.state.borrow_mut().time_passed();
-                if engine.pacer.time_to_ask() {
-                    self.look_for_lost();
-                    self.look_for(to);
+            // Whoever would free a slot may wait for this node to handle frames, which it does when this handler returns.
+            if !may_extract && engine.state.borrow_mut().may_keep(waited > BEFORE_KEEPING) {
+                let done = tried();
+                engine.state.borrow_mut().may_not_keep();
+                if done? {
+                    return Ok(());
                 }
+            }
+            let paused = engine.pacer.pause(&mut backoff, &*engine.fabric);
+            if paused == Paused::Slept {
+                engine.state.borrow_mut().time_passed();
+            }
+            if paused != Paused::Shortly && engine.pacer.time_to_ask() {
+                self.look_for_lost();
+                self.look_for(to);
             }
         }
     }
@@ -404,11 +419,12 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
             if engine.fabric.now() > until {
                 return false;
             }
-            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
+            let paused = engine.pacer.pause(&mut backoff, &*engine.fabric);
+            if paused == Paused::Slept {
                 engine.state.borrow_mut().time_passed();
-                if engine.pacer.time_to_ask() {
-                    self.look_for_lost();
-                }
+            }
+            if paused != Paused::Shortly && engine.pacer.time_to_ask() {
+                self.look_for_lost();
             }
         }
     }

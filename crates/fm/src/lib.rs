@@ -15,6 +15,7 @@
 //! | receive queue | `receive_queue`: the fabric's packet queues |
 //! | host receive queue | `host_receive_queue`: accepted, not handled yet |
 //! | reject queue | `reject_queue`: came back, to be sent again |
+//! | | `kept`: of handlers that have waited in vain for a slot |
 //!
 //! Flow control is return-to-sender: a node sends optimistically, with one slot of its own reject queue reserved per
 //! outstanding frame over all destinations; a receiver without room sends the frame back; acknowledgements free slots,
@@ -52,6 +53,8 @@ mod error;
 mod extract;
 #[cfg(not(loom))]
 mod faults;
+#[cfg(not(loom))]
+mod kept;
 #[cfg(not(loom))]
 mod owed_acks;
 #[cfg(not(loom))]
@@ -97,9 +100,9 @@ farpost_tunables::tunables! {
         streams: "FARPOST_FM_STREAMS" = 16, 1..=1024, "messages";
         /// Stack of a handler that waits for more of its message. Memory is used where the handler touches it.
         stack: "FARPOST_FM_STACK" = 256 << 10, 16 << 10..=64 << 20, "bytes";
-        /// Handlers inside handlers: a send without a slot runs handlers, which may send. At this depth sends only wait.
+        /// Handlers inside handlers: a send without a slot runs handlers, which may send. At this depth a send waits for 100 us, then its frame is kept.
         depth: "FARPOST_FM_DEPTH" = 8, 1..=64, "handlers";
-        /// How long a send at that depth, or from a handler that receives piece by piece, waits for a slot before it fails.
+        /// How long a send at that depth, or from a handler that receives piece by piece, waits for a slot before it fails, when 64 frames are kept for each of the host receive queue.
         patience: "FARPOST_FM_PATIENCE" = 30, 1..=86400, "s";
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::config::{Buffers, FmConfig, Interpret};
 use crate::host_receive_queue::{self, HostReceiveQueue};
+use crate::kept::Kept;
 use crate::owed_acks::OwedAcks;
 use crate::receive_queue;
 use crate::reject_queue::RejectQueue;
@@ -21,6 +22,8 @@ const PEERS_MAX: u32 = 64;
 pub(crate) const LOST_MAX: usize = 64;
 /// Faults kept until somebody asks.
 pub(crate) const FAULTS_MAX: usize = 64;
+/// Frames that may be kept for each place of the host receive queue.
+const KEPT_FOR_EACH: usize = 64;
 /// Packets of control taken in at once, and frames sent again.
 pub(crate) const CONTROL_AT_ONCE: u32 = 64;
 const AGAIN_AT_ONCE: u32 = 4;
@@ -88,6 +91,7 @@ pub struct FmState<const WORDS: usize> {
     pub(crate) receive_lanai: host_receive_queue::LanaiSide,
     pub(crate) receive_host: host_receive_queue::HostSide,
     pub(crate) reject: RejectQueue<WORDS>,
+    pub(crate) kept: Kept<WORDS>,
     pub window: Window,
     pub(crate) owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
@@ -136,6 +140,11 @@ impl<const WORDS: usize> FmState<WORDS> {
             receive_lanai,
             receive_host,
             reject: RejectQueue::new(slots),
+            kept: Kept::new(if flow_control && config.buffers != Buffers::None {
+                KEPT_FOR_EACH * lengths.receive as usize
+            } else {
+                0
+            }),
             window: Window::new(slots),
             owed: OwedAcks::new(PEERS_MAX),
             order: PeerMap::new(PEERS_MAX as usize),
@@ -169,13 +178,13 @@ impl<const WORDS: usize> FmState<WORDS> {
         header: &mut Header,
         (lead, payload): (&[u64], &[u8]),
     ) -> bool {
-        if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
-            return false;
-        }
         if self.otherwise
             && let Some(sent) = self.offer_otherwise(fabric, peer, header, (lead, payload))
         {
             return sent;
+        }
+        if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
+            return false;
         }
         let Some(seq) = self.window.reserve(peer, header.kind) else {
             fabric.count(Peer(peer), Counter::Stalls, 1);
@@ -208,6 +217,22 @@ impl<const WORDS: usize> FmState<WORDS> {
         header: &mut Header,
         (lead, payload): (&[u64], &[u8]),
     ) -> Option<bool> {
+        if self.kept.is_concerned() {
+            if let Some(frame) = self.kept.room() {
+                frame.set(peer, header, lead, payload);
+                fabric.charge(Cost::Copy(usize::from(header.len)));
+                self.figures.sent += 1;
+                return Some(true);
+            }
+            // Nothing overtakes what is kept.
+            self.send_kept(fabric);
+            if !self.kept.is_empty() {
+                return Some(false);
+            }
+        }
+        if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
+            return Some(false);
+        }
         if self.shares && self.window.has_share(peer, fabric.size()) {
             return Some(false);
         }
@@ -240,6 +265,50 @@ impl<const WORDS: usize> FmState<WORDS> {
         Some(sent)
     }
 
+    /// The next frame that is offered may be kept, if its sender has waited `long` or others are kept already. False: it may not, or there is no room for one.
+    #[cold]
+    pub fn may_keep(&mut self, long: bool) -> bool {
+        let may = (long || !self.kept.is_empty()) && self.kept.allow();
+        self.set_otherwise();
+        may
+    }
+
+    /// It may not, if it was not.
+    pub fn may_not_keep(&mut self) {
+        self.kept.forbid();
+        self.set_otherwise();
+    }
+
+    fn set_otherwise(&mut self) {
+        let features = !self.flow_control || self.buffers == Buffers::Always;
+        self.otherwise = features || self.shares || self.kept.is_concerned();
+    }
+
+    /// What is kept goes as slots are free for it, in its order.
+    #[cold]
+    fn send_kept<F: Fabric>(&mut self, fabric: &F) {
+        while let Some(mut frame) = self.kept.front() {
+            let mut header = frame.header().expect("written by this process");
+            let peer = frame.peer;
+            if !self.is_lost(peer) {
+                if header.kind == FrameKind::Piece && self.reject.holds_pieces(peer) {
+                    break;
+                }
+                let Some(seq) = self.window.reserve(peer, header.kind) else {
+                    break;
+                };
+                header.seq = seq;
+                frame.set_header(&header);
+                if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, &mut header)) {
+                    let put = self.send.put(&mut self.send_host, &frame);
+                    debug_assert!(put, "the send queue has room for all slots");
+                }
+            }
+            self.kept.taken();
+        }
+        self.set_otherwise();
+    }
+
     /// Into the network as it is, without flow control. False: it is full.
     fn launch<F: Fabric>(&self, fabric: &F, frame: &Frame<WORDS>) -> bool {
         let peer = Peer(frame.peer);
@@ -255,7 +324,7 @@ impl<const WORDS: usize> FmState<WORDS> {
     /// Nothing that goes to one node may hold up what goes to others, from now on.
     pub fn share(&mut self) {
         self.shares = true;
-        self.otherwise = true;
+        self.set_otherwise();
     }
 
     /// Into the network, with what is owed. False: it is full.
@@ -360,6 +429,9 @@ impl<const WORDS: usize> FmState<WORDS> {
             self.turn = self.turn.wrapping_add(1);
             self.pump(fabric);
         }
+        if self.otherwise && !self.kept.is_empty() {
+            self.send_kept(fabric);
+        }
     }
 
     /// Time has passed that calls do not show: what came back may go again.
@@ -382,13 +454,14 @@ impl<const WORDS: usize> FmState<WORDS> {
     /// Whether something of this node's has not left it yet, or is back.
     #[inline(always)]
     pub fn has_unsent(&self) -> bool {
-        !(self.send.all_sent(&self.send_host) && self.reject.is_empty() && self.in_hand.is_none())
+        let sent = self.send.all_sent(&self.send_host) && self.reject.is_empty() && self.kept.is_empty();
+        !(sent && self.in_hand.is_none())
     }
 
     /// Whether nothing of this node's is outstanding or owed.
     pub fn is_settled(&self) -> bool {
         let sent = self.window.is_idle() && self.send.all_sent(&self.send_host);
-        sent && self.owed.is_empty() && self.in_hand.is_none()
+        sent && self.kept.is_empty() && self.owed.is_empty() && self.in_hand.is_none()
     }
 }
 

@@ -279,7 +279,7 @@ fn a_dead_peer_frees_its_slots() {
     assert_eq!(nodes[2].messages.borrow()[0].len() as u64, SMALL.slots);
 }
 
-/// A handler waits for ever for nobody: a send from inside it fails when its patience is over.
+/// A handler waits for ever for nobody: a send from inside it is kept, and fails when there is no room for that and its patience is over.
 #[test]
 fn a_send_that_only_handlers_could_help_fails_in_the_end() {
     let ends = Network::new(2, 2, plain());
@@ -294,7 +294,7 @@ fn a_send_that_only_handlers_could_help_fails_in_the_end() {
     let outcome = Rc::new(RefCell::new(None));
     let seen = Rc::clone(&outcome);
     fm.register_message_handler(0, move |fm, from, _| {
-        let stuck = (0..100).find_map(|_| fm.send(from.0, 0, &[]).err());
+        let stuck = (0..1000).find_map(|_| fm.send(from.0, 0, &[]).err());
         *seen.borrow_mut() = stuck;
     })
     .unwrap();
@@ -313,4 +313,41 @@ fn a_send_that_only_handlers_could_help_fails_in_the_end() {
             depth: 1
         })
     ));
+}
+
+/// What a handler sends without a slot is kept, and goes when there are slots again.
+#[test]
+fn what_a_handler_sends_without_slots_arrives_in_the_end() {
+    let ends = Network::new(2, 3, plain());
+    let network = ends[0].network().clone();
+    let ends: Vec<_> = ends.into_iter().map(Rc::new).collect();
+    let tunables = farpost_fm::FmTunables { depth: 1, ..SMALL };
+    let nodes: Vec<_> = ends
+        .iter()
+        .map(|end| Fm::new(Rc::clone(end), &tunables, &Default::default(), 8))
+        .collect();
+    let most = 10 * SMALL.slots as u8;
+    nodes[0]
+        .register_message_handler(0, move |fm, from, _| {
+            for number in 0..most {
+                fm.send(from.0, 1, &[number]).unwrap();
+            }
+        })
+        .unwrap();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let all = Rc::clone(&seen);
+    nodes[1]
+        .register_message_handler(1, move |_, _, bytes| all.borrow_mut().push(bytes[0]))
+        .unwrap();
+    assert!(nodes[1].try_send(0, 0, &[]).unwrap());
+    network.settle();
+    nodes[0].extract(usize::MAX);
+    assert!(!nodes[0].is_settled(), "nobody has taken anything yet");
+    for _ in 0..1000 {
+        nodes.iter().for_each(|node| _ = node.extract(usize::MAX));
+        network.settle();
+    }
+    seen.borrow_mut().sort_unstable();
+    assert_eq!(*seen.borrow(), (0..most).collect::<Vec<_>>());
+    assert!(nodes[0].is_settled());
 }
