@@ -152,6 +152,12 @@ impl Node {
         self.fabric.network().and_then(network::link).is_some()
     }
 
+    /// Whether threads can be started: not where all ranks of a simulated job are in one process.
+    pub fn permits_threads(&self) -> bool {
+        let link = self.fabric.network().and_then(network::link);
+        !link.is_some_and(Client::is_within)
+    }
+
     /// What the host of this process is called on a simulated machine, if it is on one.
     pub fn simulated_host(&self) -> Option<String> {
         let machine = network::link(self.fabric.network()?)?.machine();

@@ -9,8 +9,8 @@ use corosensei::stack::{Stack, StackPointer};
 use std::io;
 use std::rc::Rc;
 
-/// Bytes of a stack. Only what is used takes memory.
-const BYTES: usize = 1 << 20;
+/// Bytes of a stack, of ranks that are Rust. Only what is used takes memory.
+pub const BYTES: usize = 1 << 20;
 
 /// Bytes below it where nothing may be.
 const GUARD: usize = 1 << 16;
@@ -35,22 +35,23 @@ impl Drop for Mapping {
 pub struct RankStack {
     /// The lowest address, that of the guard.
     limit: usize,
+    bytes: usize,
     _mapping: Rc<Mapping>,
     _valgrind: ValgrindStackRegistration,
 }
 
-/// `count` stacks.
+/// `count` stacks of so many bytes, a multiple of the guard's.
 ///
 /// # Errors
 /// There is no address space for them, or no guards.
-pub fn stacks(count: usize) -> io::Result<impl Iterator<Item = io::Result<RankStack>>> {
-    let len = count * BYTES;
+pub fn stacks(count: usize, bytes: usize) -> io::Result<impl Iterator<Item = io::Result<RankStack>>> {
+    let len = count * bytes;
     let (access, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
     );
     // SAFETY: a new mapping at an address that the system chooses; nothing else is touched.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), len.max(BYTES), access, kind, -1, 0) };
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len.max(bytes), access, kind, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -60,15 +61,16 @@ pub fn stacks(count: usize) -> io::Result<impl Iterator<Item = io::Result<RankSt
     let start = start as usize;
     let mapping = Rc::new(Mapping {
         start,
-        len: len.max(BYTES),
+        len: len.max(bytes),
     });
     Ok((0..count).map(move |number| {
-        let limit = start + number * BYTES;
+        let limit = start + number * bytes;
         guard(limit)?;
         Ok(RankStack {
             limit,
+            bytes,
             _mapping: Rc::clone(&mapping),
-            _valgrind: ValgrindStackRegistration::new(limit as *mut u8, BYTES),
+            _valgrind: ValgrindStackRegistration::new(limit as *mut u8, bytes),
         })
     }))
 }
@@ -88,7 +90,13 @@ impl Drop for RankStack {
     /// What it used is free for others.
     fn drop(&mut self) {
         // SAFETY: the stack's own pages, above its guard; no coroutine is on it any more.
-        unsafe { libc::madvise((self.limit + GUARD) as *mut _, BYTES - GUARD, libc::MADV_DONTNEED) };
+        unsafe {
+            libc::madvise(
+                (self.limit + GUARD) as *mut _,
+                self.bytes - GUARD,
+                libc::MADV_DONTNEED,
+            )
+        };
     }
 }
 
@@ -96,7 +104,7 @@ impl Drop for RankStack {
 // is above them is more than the least that a stack has.
 unsafe impl Stack for RankStack {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.limit + BYTES).expect("the system maps nothing at 0")
+        StackPointer::new(self.limit + self.bytes).expect("the system maps nothing at 0")
     }
 
     fn limit(&self) -> StackPointer {
@@ -110,7 +118,7 @@ mod tests {
 
     #[test]
     fn stacks_are_apart_and_writable_above_their_guards() {
-        let all: Vec<RankStack> = stacks(50).unwrap().collect::<io::Result<_>>().unwrap();
+        let all: Vec<RankStack> = stacks(50, BYTES).unwrap().collect::<io::Result<_>>().unwrap();
         for (number, stack) in all.iter().enumerate() {
             let (base, limit) = (stack.base().get(), stack.limit().get());
             assert_eq!(base - limit, BYTES);
@@ -130,7 +138,7 @@ mod tests {
     /// A system call that would write below the guard's end is refused, as a store would be.
     #[test]
     fn a_guard_is_not_written() {
-        let stack = stacks(1).unwrap().next().unwrap().unwrap();
+        let stack = stacks(1, BYTES).unwrap().next().unwrap().unwrap();
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);

@@ -25,7 +25,7 @@ use std::os::fd::OwnedFd;
 
 /// The link of this process to its coordinator.
 pub struct Client {
-    socket: OwnedFd,
+    way: Way,
     me: Peer,
     welcome: Welcome,
     neighbours: u32,
@@ -37,9 +37,45 @@ pub struct Client {
     /// Processes that the coordinator says are dead.
     deaths: Cell<u32>,
     left: Cell<bool>,
-    buffers: RefCell<(Vec<u8>, Vec<u8>)>,
+    buffers: RefCell<Buffers>,
     /// Processor time when the library last had an answer, or was entered: about the end of a call.
     meter: Cell<u64>,
+}
+
+/// How the coordinator is asked.
+enum Way {
+    Socket(OwnedFd),
+    Call(Call),
+}
+
+/// Room for a question, and for an answer from a socket.
+#[derive(Default)]
+struct Buffers {
+    question: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+/// What a coordinator is asked by that is within this process ([`CALL`]): the question, its length, and where the length of the answer goes. The answer is there
+/// until the next question; null: there is none.
+pub type Call = unsafe extern "C" fn(*const u8, usize, *mut usize) -> *const u8;
+
+/// What such a coordinator calls it.
+pub const CALL: &core::ffi::CStr = c"farpost_sim_call";
+
+/// The coordinator within this process, if there is one.
+fn within() -> Option<Call> {
+    // SAFETY: a plain question for a symbol.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, CALL.as_ptr()) };
+    // SAFETY: whoever has a symbol of this name has a function of this type there; null is `None`.
+    unsafe { std::mem::transmute::<*mut libc::c_void, Option<Call>>(found) }
+}
+
+fn reach(name: &str) -> Result<OwnedFd, Errno> {
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &address)?;
+    Ok(socket)
 }
 
 /// A peer's segment, by the coordinator's number.
@@ -62,23 +98,18 @@ impl Client {
     /// A sentence: nobody is there, or refuses.
     pub fn connect(name: &str, rank: u32, size: u32) -> Result<Self, String> {
         let refused = |error: Errno| format!("reaching the simulation's coordinator at {name}: {error}");
-        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(refused)?;
-        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let socket = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).map_err(refused)?;
-        connect(&socket, &address).map_err(refused)?;
-        let mut bytes = Vec::new();
+        let way = match within() {
+            Some(call) => Way::Call(call),
+            None => Way::Socket(reach(name).map_err(refused)?),
+        };
+        let mut buffers = Buffers::default();
         let ask = Ask::Hello {
             version: VERSION,
             rank,
             size,
         };
-        let answer = exchange(
-            &socket,
-            &Question { spent: 0, ask },
-            &mut bytes,
-            &mut vec![0; LONGEST],
-        )
-        .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
+        let answer = exchange(&way, &Question { spent: 0, ask }, &mut buffers)
+            .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
             Reply::Welcome(welcome) => *welcome,
             Reply::Failed(error) => return Err(farpost_fabric::FabricError::from(error).to_string()),
@@ -95,7 +126,7 @@ impl Client {
         shared_clock::set(answer.clock);
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
-            socket,
+            way,
             me: Peer(rank),
             neighbours: welcome.host_of.iter().filter(|host| **host == mine).count() as u32,
             welcome,
@@ -106,7 +137,7 @@ impl Client {
             dead: RefCell::default(),
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
-            buffers: RefCell::new((Vec::new(), vec![0; LONGEST])),
+            buffers: RefCell::new(buffers),
             meter: Cell::new(processor_time()),
         })
     }
@@ -114,6 +145,11 @@ impl Client {
     /// What is known of the machine.
     pub fn machine(&self) -> &Welcome {
         &self.welcome
+    }
+
+    /// Whether the coordinator is within this process, as are all others: it has one thread.
+    pub fn is_within(&self) -> bool {
+        matches!(self.way, Way::Call(_))
     }
 
     /// Whether the machine is to be told of functions that the program calls.
@@ -147,12 +183,7 @@ impl Client {
     fn ask(&self, ask: Ask<'_>) -> Reply {
         let buffers = &mut *self.buffers.borrow_mut();
         let spent = shared_clock::take_spent();
-        let answer = exchange(
-            &self.socket,
-            &Question { spent, ask },
-            &mut buffers.0,
-            &mut buffers.1,
-        );
+        let answer = exchange(&self.way, &Question { spent, ask }, buffers);
         match answer {
             Ok(answer) => {
                 shared_clock::set(answer.clock);
@@ -211,28 +242,39 @@ fn wrong() -> ! {
 }
 
 /// Ask and wait for the answer, however long other processes run.
-fn exchange(
-    socket: &OwnedFd,
-    question: &Question<'_>,
-    to: &mut Vec<u8>,
-    from: &mut [u8],
-) -> Result<Answer, String> {
-    pack(question, to);
+fn exchange(way: &Way, question: &Question<'_>, buffers: &mut Buffers) -> Result<Answer, String> {
+    pack(question, &mut buffers.question);
+    let socket = match way {
+        Way::Socket(socket) => socket,
+        Way::Call(call) => return ask_within(*call, &buffers.question),
+    };
+    buffers.answer.resize(LONGEST, 0);
     loop {
-        match send(socket, to, SendFlags::NOSIGNAL) {
+        match send(socket, &buffers.question, SendFlags::NOSIGNAL) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(format!("its coordinator cannot be asked ({error})")),
         }
     }
     loop {
-        match recv(socket, &mut *from, RecvFlags::empty()) {
+        match recv(socket, &mut *buffers.answer, RecvFlags::empty()) {
             Ok((0, _)) => return Err("its coordinator is gone".into()),
-            Ok((len, _)) => return unpack(&from[..len]).map_err(|_| WRONG.into()),
+            Ok((len, _)) => return unpack(&buffers.answer[..len]).map_err(|_| WRONG.into()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(format!("its coordinator does not answer ({error})")),
         }
     }
+}
+
+fn ask_within(call: Call, question: &[u8]) -> Result<Answer, String> {
+    let mut len = 0;
+    // SAFETY: bytes and their number, and room for a number.
+    let answer = unsafe { call(question.as_ptr(), question.len(), &mut len) };
+    if answer.is_null() {
+        return Err("its coordinator is gone".into());
+    }
+    // SAFETY: so many bytes are there until the next question, as the function promises.
+    unpack(unsafe { std::slice::from_raw_parts(answer, len) }).map_err(|_| WRONG.into())
 }
 
 impl Link for Client {

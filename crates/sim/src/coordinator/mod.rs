@@ -1,4 +1,5 @@
-//! The run of a program whose processes are processes of their own: they ask, one at a time, and this carries out what they ask on the machine.
+//! The run of a program whose processes are processes of their own, or stand for such within one: they ask, one at a time, and this carries out what they ask
+//! on the machine.
 //!
 //! A process runs until it has asked something that it has to wait for; meanwhile all others stand still. What it does between two questions takes no
 //! virtual time but what it says it spent.
@@ -11,8 +12,7 @@ use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
 use questions::{Done, Seat};
-use sockets::Said;
-pub use sockets::{Listener, without_randomisation};
+pub use sockets::{Connection, Listener, Said, without_randomisation};
 use std::time::{Duration, Instant};
 
 /// How a run goes.
@@ -94,6 +94,32 @@ impl<W: Watch> Coordinator<W> {
         self.turns()
     }
 
+    /// As [`run`](Self::run), for ranks that run only while they are heard.
+    ///
+    /// # Errors
+    /// As there; some have ended without joining, for which others wait.
+    pub fn run_within(
+        &mut self,
+        ranks: impl IntoIterator<Item = Box<dyn Connection>>,
+    ) -> Result<(), CoordinatorError> {
+        for rank in ranks {
+            self.seat(rank);
+            if !self.watch.go_on(&self.core) {
+                return Err(CoordinatorError::NobodyLeft);
+            }
+        }
+        let outside: Vec<usize> = (0..self.seats.len())
+            .filter(|rank| self.seats[*rank].connection.is_none())
+            .collect();
+        match outside.first() {
+            None => self.turns(),
+            Some(_) if outside.len() == self.seats.len() => Err(CoordinatorError::NobodyLeft),
+            Some(first) => Err(CoordinatorError::System(format!(
+                "rank {first} has ended without joining the job, for which the others would wait for ever"
+            ))),
+        }
+    }
+
     /// Who was told.
     pub fn watch(&mut self) -> &mut W {
         &mut self.watch
@@ -105,10 +131,10 @@ impl<W: Watch> Coordinator<W> {
     }
 
     fn gather(&mut self, listener: &Listener) -> Result<(), CoordinatorError> {
-        while self.seats.iter().any(|seat| seat.socket.is_none()) {
+        while self.seats.iter().any(|seat| seat.connection.is_none()) {
             let system = |e| CoordinatorError::System(e);
             if let Some(socket) = listener.accept(LOOK).map_err(system)? {
-                self.seat(socket);
+                self.seat(Box::new(socket));
             }
             if !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
@@ -133,14 +159,14 @@ impl<W: Watch> Coordinator<W> {
                 Done::Waits => {}
                 Done::Ended => self.core.kernel.procs.schedule.end(),
                 Done::Gone(why) => {
-                    self.seats[rank as usize].socket = None;
+                    self.seats[rank as usize].connection = None;
                     self.core.kernel.procs.schedule.end();
                     self.let_the_launcher_see()?;
                     self.died(rank, &why);
                 }
                 Done::Late => {
                     let seat = &self.seats[rank as usize];
-                    let what = seat.socket.as_ref().map_or("is gone", |socket| socket.state());
+                    let what = seat.connection.as_ref().map_or("is gone", |it| it.state());
                     self.watch.say(&format!(
                         "process {rank} has not called Farpost for {:?} of real time (it {what}): the others run on, and this run cannot be repeated exactly",
                         self.settings.patience
@@ -209,14 +235,18 @@ impl<W: Watch> Coordinator<W> {
 
     /// What the process says next, within its patience.
     fn hear(&mut self, rank: u32) -> Said {
+        let within = self.seats[rank as usize].connection.as_mut();
+        if let Some(connection) = within.filter(|connection| connection.is_within()) {
+            return connection.hear(Duration::ZERO);
+        }
         let until = Instant::now() + self.settings.patience;
         loop {
             let seat = &mut self.seats[rank as usize];
-            let Some(socket) = &mut seat.socket else {
+            let Some(connection) = &mut seat.connection else {
                 return Said::Gone;
             };
             let left = until.saturating_duration_since(Instant::now());
-            match socket.hear(left.min(LOOK)) {
+            match connection.hear(left.min(LOOK)) {
                 Said::Nothing if left > LOOK => {
                     if !self.watch.go_on(&self.core) {
                         return Said::Gone;
@@ -231,11 +261,11 @@ impl<W: Watch> Coordinator<W> {
     fn take_back(&mut self, wait: Duration) {
         for at in (0..self.away.len()).rev() {
             let rank = self.away[at];
-            let Some(socket) = &mut self.seats[rank as usize].socket else {
+            let Some(connection) = &mut self.seats[rank as usize].connection else {
                 self.away.swap_remove(at);
                 continue;
             };
-            let said = socket.hear(wait);
+            let said = connection.hear(wait);
             let question = match said {
                 Said::Nothing => continue,
                 Said::Something(bytes) => self.take_in(rank, &bytes),
@@ -249,7 +279,7 @@ impl<W: Watch> Coordinator<W> {
                     self.core.kernel.procs.schedule.back(rank, now);
                 }
                 Err(why) => {
-                    self.seats[rank as usize].socket = None;
+                    self.seats[rank as usize].connection = None;
                     self.died(rank, &why);
                 }
             }

@@ -1,0 +1,103 @@
+//! A rank, as it is known to what it calls.
+
+use crate::generators::Random;
+use corosensei::Yielder;
+use libc::{c_int, c_void};
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Why a rank stops.
+pub enum Stop {
+    /// It has asked something.
+    Asked,
+    /// It has ended with this code.
+    Ended(c_int),
+}
+
+/// Of a rank, what it keeps while others run.
+pub struct Rank {
+    pub number: u32,
+    /// By which it stops, while it runs.
+    yielder: Cell<*const Yielder<(), Stop>>,
+    pub question: RefCell<Vec<u8>>,
+    pub answer: RefCell<Vec<u8>>,
+    /// What is to be called at its end, the last one first.
+    pub at_end: RefCell<Vec<(AtEnd, *mut c_void)>>,
+    pub random: RefCell<Box<Random>>,
+}
+
+/// See `__cxa_atexit`.
+pub type AtEnd = unsafe extern "C" fn(*mut c_void);
+
+/// The one that runs.
+static RUNNING: AtomicPtr<Rank> = AtomicPtr::new(ptr::null_mut());
+
+/// The rank that runs, if one does.
+pub fn running() -> Option<&'static Rank> {
+    // SAFETY: null, or a rank that lives as long as the process, which has one thread.
+    unsafe { RUNNING.load(Ordering::Relaxed).as_ref() }
+}
+
+/// From now on `rank` runs, or none.
+pub fn set_running(rank: Option<&'static Rank>) {
+    let rank = rank.map_or(ptr::null(), ptr::from_ref).cast_mut();
+    RUNNING.store(rank, Ordering::Relaxed);
+}
+
+impl Rank {
+    /// One that has not begun.
+    pub fn new(number: u32) -> &'static Self {
+        Box::leak(Box::new(Self {
+            number,
+            yielder: Cell::new(ptr::null()),
+            question: RefCell::default(),
+            answer: RefCell::default(),
+            at_end: RefCell::default(),
+            random: RefCell::default(),
+        }))
+    }
+
+    /// Its stack begins, on which it stops by this.
+    pub fn begin(&self, yielder: &Yielder<(), Stop>) {
+        self.yielder.set(yielder);
+    }
+
+    /// Stop until there is another turn. Called on the rank's own stack.
+    fn stop(&self, why: Stop) {
+        // SAFETY: this is the running rank's, set where its stack begins, on which this is called; the yielder lies there too.
+        unsafe { &*self.yielder.get() }.suspend(why);
+    }
+
+    /// This rank, which runs, has ended. What is on its stack is left as it is.
+    pub fn end(&self, code: c_int) -> ! {
+        self.stop(Stop::Ended(code));
+        unreachable!("a rank that has ended has no turn")
+    }
+}
+
+/// What the library asks the machine by ([`CALL`](farpost_simlink::client::CALL)).
+///
+/// # Safety
+/// `question` is `len` bytes; `answered` has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farpost_sim_call(
+    question: *const u8,
+    len: usize,
+    answered: *mut usize,
+) -> *const u8 {
+    let Some(rank) = running() else {
+        return ptr::null();
+    };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(question, len) };
+    rank.question.replace(bytes.to_vec());
+    rank.stop(Stop::Asked);
+    let answer = rank.answer.borrow();
+    if answer.is_empty() {
+        return ptr::null();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { answered.write(answer.len()) };
+    answer.as_ptr()
+}
