@@ -19,6 +19,7 @@ targets=$(sed -n 's/^name = "\(.*\)"$/\1/p' Cargo.toml | grep -v -e farpost-fuzz
 runs_of() {
     case $1 in
         portals_agent) echo 1500 ;;
+        portals_host) echo 10000 ;;
         portals_net) echo 3000 ;;
         portals_interface | rsm_postboxes | handshake) echo 8000 ;;
         fm | jam | jam_rings | link | pmi) echo 20000 ;;

@@ -2,7 +2,7 @@
 # `make test`: every test there is, in order from the quick to the slow; goes on after a failure and ends with a
 # summary. Exit code 1 if anything failed.
 #
-#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom)
+#   scripts/test-all.sh [STEP...]     only these steps (format clippy unit many-ranks fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom)
 #
 # As root on Debian or Ubuntu it installs what is missing (a C++ compiler, CMake, pkg-config, Python with venv, Slurm, ...); else
 # it says what is missing, and what cannot run for it counts as a failure.
@@ -25,7 +25,7 @@ export TREE
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$number}
 full=${FULL:-0}
 strict=${TEST_STRICT:-0}
-known="format clippy unit fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom"
+known="format clippy unit many-ranks fuzz ofi install wrappers programs interfaces generated rollcall sim devices bench abi-cross mpi4py net loom"
 steps=${*:-$known}
 for name in $steps; do
     case " $known " in *" $name "*) ;; *) echo "test-all.sh: step $name: allowed are $known" >&2; exit 2 ;; esac
@@ -119,6 +119,8 @@ format() {
 step format format
 step clippy "$cargo" clippy --workspace --all-targets -- -D warnings
 step unit timeout 1800 "$cargo" test --workspace --no-fail-fast
+many_ranks() { timeout 1800 "$cargo" run --release -p farpost-sim --example many_ranks -- torus allreduce 10000 8000MB; }
+[ "$full" = 0 ] || step many-ranks many_ranks
 step fuzz script fuzz.sh --short
 step ofi script test-ofi.sh
 step install "${MAKE:-make}" --no-print-directory install PREFIX="$prefix"

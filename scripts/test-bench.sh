@@ -65,6 +65,33 @@ if ! timeout 240 "$farpost" paper xt3 --here >"$work/log" 2>&1 || grep -q "not m
 else
     echo "ok paper --here"
 fi
+# judge_points NAME CONDITION OPTIONS...: what is true of the points of the command's JSON, and what arrived is checked by the benchmark.
+judge_points() {
+    name=$1 condition=$2
+    shift 2
+    if ! timeout 120 "$farpost" bench "$name" "$@" --trials 2 --trial-ms 1 --json "$work/points.json" --plot "$work/points.png" >"$work/log" 2>&1; then
+        echo "FAIL $name:"
+        cat "$work/log"
+        failed=1
+    elif ! python3 -c 'import json, sys; p = json.load(open(sys.argv[1], encoding="utf-8"))["points"]; assert eval(sys.argv[2]), p' \
+        "$work/points.json" "$condition" || ! [ -s "$work/points.png" ]; then
+        echo "FAIL $name: $condition"
+        failed=1
+    else
+        echo "ok $name $*"
+    fi
+}
+shape='[(x["pairs"], x["bytes"]) for x in p] == [(1, 8), (2, 8), (1, 4096), (2, 4096)]'
+sums='all(len(x["each_megabytes_per_s"]) == x["pairs"] and x["all_megabytes_per_s"]["median"] > 0 for x in p)'
+judge_points pairs "$shape and $sums" -n 4 --sizes 8,4k
+judge_points pairs "$shape and $sums" -n 4 --sizes 8,4k --bidirectional
+judge_points pairs "$shape and $sums" -n 4 --sizes 8,4k --pingpong
+judge_points pairs 'len(p) == 4 and {x["layer"] for x in p} == {"rsm-put", "fm-send"}' --layers rsm-put,fm-send --pairs 2 --sizes 8,64
+others='[(x["bytes"], x["others"]) for x in p] == [(8, 0), (8, 1), (8, 2)] and all((x["others_megabytes_per_s"] > 0) == (x["others"] > 0) for x in p)'
+judge_points load "$others" -n 6 --sizes 8
+judge_points load "$others" -n 6 --sizes 8 --stream 16k
+# All collectives, as many bytes as the definitions of bandwidth say.
+judge_points collectives 'len(p) == 15 and all((x["megabytes_per_s"] > 0) == (x["op"] != "barrier") for x in p)' -n 3 --sizes 1k
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
 PREFIX=${PREFIX:-build/install} scripts/test-instructions.sh || failed=1
 exit $failed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests across hosts, which are emulated on this machine with namespaces (tests/net/hosts.py).
 #
-#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers interfaces devices programs faults
+#   PREFIX=dir scripts/test-net.sh [--full] [PART...]     parts: hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers rails interfaces devices programs faults
 #
 #   PREFIX     Farpost's install tree
 #   LOGS       where logs of failures go, default build/test-logs
@@ -10,7 +10,8 @@
 # hosts: the emulation itself. launchers: joining a job under mpiexec.hydra, prterun and srun, as far as they can be had.
 # doctor: farpost doctor --hosts. conformance: the fabrics' conformance suites between hosts. mpiexec: Farpost's own, which
 # hands jobs on several hosts to them. rollcall: what is said when a job hangs. bad_input: jobs that cannot run are refused in a line. ipv6: over
-# networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints.
+# networks with IPv6 addresses only. ofi_strangers: at the ports of libfabric's endpoints. rails: long
+# puts and gets of RSMAPI over two rails, by the bytes that each carries.
 # interfaces: those beside MPI, Portals by way of agents too. devices: MPI by Fast Messages, JAM and Portals, a part of the programs. programs: the C and C++ test programs and mpi4py's tests on 2 to 4 hosts.
 # faults: what happens when networks, ranks, hosts and launchers fail.
 # Needs root or user namespaces; where there are neither, it says so, and this is no failure.
@@ -52,7 +53,7 @@ if [ "${1:-}" = --full ]; then
 fi
 limit=1500
 [ ${#full[@]} = 0 ] || limit=14400
-[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers interfaces devices programs faults
+[ $# -gt 0 ] || set -- hosts launchers doctor conformance mpiexec rollcall bad_input ipv6 ofi_strangers rails interfaces devices programs faults
 for part in "$@"; do
     case $part in
     hosts) run 300 test_hosts.py -v ;;
@@ -67,6 +68,7 @@ for part in "$@"; do
         ;;
     ipv6) run 120 test_ipv6.py -v ;;
     ofi_strangers) run 200 test_ofi_strangers.py -v ;;
+    rails) run 200 test_rails.py -v ;;
     interfaces)
         FULL=${#full[@]} run 400 test_interfaces.py -v
         FULL=${#full[@]} run 300 test_portals_agents.py -v
@@ -83,7 +85,7 @@ for part in "$@"; do
         run $limit faults.py ${full[@]+"${full[@]}"}
         ;;
     *)
-        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, rollcall, bad_input, ipv6, ofi_strangers, interfaces, devices, programs, faults" >&2
+        echo "test-net.sh: part $part: allowed are hosts, launchers, doctor, conformance, mpiexec, rollcall, bad_input, ipv6, ofi_strangers, rails, interfaces, devices, programs, faults" >&2
         exit 2
         ;;
     esac

@@ -23,6 +23,7 @@ pub mod ofi_wire;
 pub mod pmi;
 pub mod pmix;
 pub mod portals_agent;
+pub mod portals_host;
 pub mod portals_interface;
 pub mod portals_net;
 pub mod rollcall;
@@ -35,6 +36,8 @@ pub mod tcp;
 mod bridge;
 #[path = "../../crates/portals/tests/common/mod.rs"]
 mod common;
+#[path = "../../crates/portals/tests/hosts/mod.rs"]
+mod hosts;
 #[path = "../../crates/channel/tests/support/mod.rs"]
 mod postboxes;
 #[path = "../../crates/portals/tests/support/mod.rs"]
@@ -52,6 +55,7 @@ pub const TARGETS: &[(&str, Seeds)] = &[
     ("link", link::seeds),
     ("pmi", pmi::seeds),
     ("portals_agent", portals_agent::seeds),
+    ("portals_host", portals_host::seeds),
     ("portals_interface", portals_interface::seeds),
     ("portals_net", portals_net::seeds),
     ("rsm_postboxes", rsm_postboxes::seeds),

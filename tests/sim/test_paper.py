@@ -19,7 +19,9 @@ def paper(*arguments):
 class Papers(unittest.TestCase):
     def test_no_row_is_off_and_the_figures_are_drawn(self):
         with tempfile.TemporaryDirectory(prefix="farpost-paper.") as directory:
-            done = paper("--figures", directory)
+            # What takes longer than a minute is for `make test-full`.
+            full = ["--full"] if os.environ.get("FULL") == "1" else []
+            done = paper(*full, "--figures", directory)
             self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr)
             sums = re.findall(r"^\d+ rows, .*, (\d+) off$", done.stdout, re.MULTILINE)
             self.assertEqual(sums, ["0"] * 4, done.stdout)

@@ -3,37 +3,26 @@
 PREFIX names the install tree. Nothing here asks how long something takes in real time.
 """
 
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
-import tempfile
+import termios
+import time
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PREFIX = os.environ["PREFIX"]
-FARPOST = os.path.join(PREFIX, "bin", "farpost")
+from support import FARPOST, HERE, PREFIX, WORK, build, sim
+from interfaces import Interfaces, Outside, Threads  # noqa: F401
+from one_process import OneProcess  # noqa: F401
+
+PAPERS_COLLECTIVES = (
+    "gather,gatherv,scatter,scatterv,bcast,allgather,allgatherv,alltoall,alltoallv,reduce,reduce_scatter,allreduce,scan"
+)
 MACHINES = ["sun-fire-link", "myrinet-fm", "startx", "xt3", "cluster-100g"]
-WORK = tempfile.TemporaryDirectory(prefix="farpost-sim.")
-
-
-def build(name, folder=HERE):
-    program = os.path.join(WORK.name, name)
-    if not os.path.exists(program):
-        source = os.path.join(folder, name + ".c")
-        command = [os.path.join(PREFIX, "bin", "mpicc"), "-O1", "-Wall", source, "-o", program]
-        subprocess.run(command, check=True)
-    return program
-
-
-def sim(*arguments, **variables):
-    """Run it: the code, what it printed, what it said."""
-    command = [FARPOST, "sim", *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=110, env={**os.environ, **variables}, stdin=subprocess.DEVNULL
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 class Programs(unittest.TestCase):
@@ -152,6 +141,19 @@ class Programs(unittest.TestCase):
         self.assertRegex(runs[0], r"(?m)\A(\d+\.\d+ us\n){3}\Z")
         self.assertEqual(runs[0], runs[1])
 
+    def test_collectives_pairs_and_load_on_a_machine(self):
+        """The Sun Fire Link paper's collectives, all of them with a bandwidth; its pairs at once, and its latency under load."""
+        options = ["--machine", "sun-fire-link", "-n", "4", "--per-host", "2"]
+        rows = self.runs(*options, FARPOST, "bench", "collectives", "--sizes", "4k", "--trial-ms", "1", "--op", PAPERS_COLLECTIVES)[0]
+        rates = {row.split()[0]: float(row.split()[-1]) for row in rows.splitlines() if row.strip() and not row.startswith("#")
+                 and "MB/s" not in row}
+        self.assertEqual(sorted(rates), sorted(PAPERS_COLLECTIVES.split(",")))
+        self.assertTrue(all(rate > 0 for rate in rates.values()), rates)
+        rows = self.runs(*options, FARPOST, "bench", "pairs", "--pingpong", "--sizes", "8", "--trial-ms", "1")[0]
+        self.assertEqual([row.split()[:2] for row in rows.splitlines()[-2:]], [["1", "8"], ["2", "8"]], rows)
+        rows = self.runs(*options, FARPOST, "bench", "load", "--sizes", "8", "--trial-ms", "1")[0]
+        self.assertEqual([row.split()[:2] for row in rows.splitlines()[-2:]], [["8", "0"], ["8", "1"]], rows)
+
     def test_benchmarks_speak_virtual_time(self):
         options = ["--machine", "xt3", "--per-host", 1, "-n", 2]
         out = [self.runs(*options, FARPOST, "bench", "pingpong", "--sizes", "8")[0] for _ in range(2)]
@@ -162,128 +164,126 @@ class Programs(unittest.TestCase):
         self.assertAlmostEqual(float(row[1]), 8.0, delta=2.0)
 
 
-class OneProcess(unittest.TestCase):
-    """Ranks of one process are as processes are."""
+def let_go(run, fifo):
+    """A program that is held goes on to its end: what it printed, and what was said."""
+    # Opened for both, so that this waits for nobody.
+    end = os.open(fifo, os.O_RDWR)
+    try:
+        os.write(end, b"x")
+        return run.communicate(timeout=100)
+    finally:
+        os.close(end)
 
-    def both(self, *arguments, code=0, **variables):
-        """What it gives both ways, which must be the same: the output by lines."""
-        ways = []
-        for way in ([], ["--one-process"]):
-            got, out, said = sim("-q", *way, *arguments, **variables)
-            self.assertEqual(got, code, f"{way} {arguments}: {out}{said}")
-            ways.append(sorted(out.splitlines()))
-        self.assertEqual(*ways)
-        return ways[0]
 
-    def test_times_and_output_are_those_of_processes(self):
-        for machine in MACHINES:
-            with self.subTest(machine=machine):
-                options = ["--machine", machine, "--per-host", 1, "-n", 3]
-                lines = self.both(*options, build("own"))
-                self.assertEqual(len(lines), 9)
-                self.assertRegex(lines[2], r"^rank 0 of 3: \d+ \d+, \d+\.\d+ us$")
-                self.assertEqual(lines[1], "rank 0 ends: 1 0 kept by 0")
-                self.assertEqual(len(self.both(*options, build("ring"), 5)), 3)
+def topped(*arguments):
+    """farpost top beside a program that is held, once for each list of arguments: what it printed. And the run's own end."""
+    fifo = os.path.join(WORK.name, "held.fifo")
+    if not os.path.exists(fifo):
+        os.mkfifo(fifo)
+    machine, *tops = arguments
+    command = [FARPOST, "sim", "--patience", "1000", "--machine", machine, "--per-host", "1", "-n", "3", build("held"), fifo]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    try:
+        first = run.stdout.readline()
+        # The coordinator publishes now and then while it waits for the program.
+        for _ in range(600):
+            seen = [subprocess.run([FARPOST, "top", *top(run.pid)], capture_output=True, text=True, timeout=60) for top in tops]
+            if all("simulated" in it.stdout or "registers" in it.stdout for it in seen) and ready(seen[0].stdout):
+                break
+            time.sleep(0.1)
+        out, said = let_go(run, fifo)
+        return seen, first + out, said, run.returncode
+    finally:
+        if run.poll() is None:
+            run.kill()
+            run.wait()
 
-    def test_ranks_of_a_host(self):
-        self.both("--machine", "startx", "--per-host", 2, "-n", 6, build("own"))
 
-    def test_arguments_are_a_ranks_own(self):
-        self.assertEqual(len(self.both("-n", 3, build("own"), "words")), 9)
+def ready(text):
+    """Whether adapters have counted something yet: the first snapshots are of before the program's start."""
+    return any(int(word) > 0 for line in text.splitlines() if re.match(r" +[0-2] +\w+( +\d+)+$", line) for word in line.split()[2:])
 
-    def test_traces_and_reports_are_the_same(self):
-        traces, prints = [], []
-        for way in ([], ["--one-process"]):
-            trace = os.path.join(WORK.name, f"one{len(way)}.json")
-            code, out, said = sim("-q", *way, "--machine", "startx", "-n", 4, "--trace", trace, "--explain", build("ring"), 4)
+
+class Top(unittest.TestCase):
+    def test_top_shows_counters_and_registers_of_every_adapter(self):
+        seen, out, said, code = topped("xt3", lambda pid: [], lambda pid: [str(pid)], lambda pid: ["--json", str(pid)])
+        self.assertEqual((code, out), (0, "held\nover\n"), said)
+        for look in seen[:2]:
+            self.assertEqual(look.returncode, 0, look.stderr)
+            # The job's own table, then the machine's.
+            self.assertRegex(look.stdout, r"(?s)# job of process \d+, 3 ranks.*# simulated machine xt3 at [\d.]+ \w+ of virtual time")
+            table = look.stdout.split("# simulated machine")[1].splitlines()
+            names = table[1].split()
+            self.assertEqual(names[:2], ["host", "adapter"])
+            rows = [dict(zip(names, row.split())) for row in table[2:5]]
+            self.assertEqual([row["host"] for row in rows], ["0", "1", "2"])
+            for row in rows:
+                self.assertEqual((row["adapter"], row["panicked"]), ("seastar", "0"))
+                self.assertGreaterEqual(int(row["messages_sent"]), 20)
+                self.assertGreater(int(row["interrupts"]), 0)
+        lines = [json.loads(line) for line in seen[2].stdout.splitlines()]
+        adapters = [line["adapters"] for line in lines if "adapters" in line]
+        self.assertEqual([it["host"] for it in adapters[0]], [0, 1, 2])
+        self.assertGreaterEqual(adapters[0][2]["registers"]["messages_received"], 20)
+
+    def test_status_registers_of_the_other_papers_machines(self):
+        seen, out, said, _ = topped("startx", lambda pid: [str(pid)])
+        self.assertEqual(out, "held\nover\n", said)
+        self.assertRegex(seen[0].stdout, r"host +adapter +messages_sent +messages_received +status_reads +check_errors")
+
+
+class Faults(unittest.TestCase):
+    def test_messages_that_nobody_sends_again_end_the_job_with_words(self):
+        for machine in ("myrinet-fm", "startx", "sun-fire-link"):
+            for fault in ("loss 0.01", "damage 0.01"):
+                with self.subTest(machine=machine, fault=fault):
+                    code, _, said = sim("--machine", machine, "--per-host", 1, "-n", 4, "--fault", fault, build("ring"), 8)
+                    self.assertNotEqual(code, 0, said)
+                    self.assertRegex(said, "lost on|damaged")
+                    self.assertRegex(said, r"farpost sim: of all packets \d+ were lost, \d+ damaged")
+
+    def test_links_that_send_again_lose_time_only(self):
+        for machine in ("xt3", "cluster-100g"):
+            options = ["--machine", machine, "--per-host", 1, "-n", 3, "--fault", "loss 0.02", "--fault", "damage 0.01"]
+            runs = [sim(*options, build("ring"), 7) for _ in range(2)]
+            for code, out, said in runs:
+                self.assertEqual((code, out.count("sum 6")), (0, 3), said)
+                self.assertRegex(said, r"of all packets 0 were lost, 0 damaged; links sent [1-9]\d* again")
+            self.assertEqual(runs[0][1], runs[1][1])
+
+    def test_faults_of_a_machines_file_a_slow_host_and_a_cut_rail(self):
+        text = subprocess.run(["cat", os.path.join(HERE, "../../machines/sun-fire-link.toml")], capture_output=True, text=True).stdout
+        own = os.path.join(WORK.name, "faulty.toml")
+        with open(own, "w") as file:
+            file.write(text + '\n[[faults]]\nwhat = "cut h1.rail0"\n\n[[faults]]\nwhat = "slow h0 x4"\n')
+        def micros(machine):
+            code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 2, "--registers", build("ring"), 8)
             self.assertEqual(code, 0, said)
-            with open(trace, "rb") as file:
-                traces.append(file.read())
-            prints.append(sorted(out.splitlines()))
-        self.assertEqual(traces[0], traces[1])
-        self.assertEqual(prints[0], prints[1])
+            row = re.search(r"sum of 2 hosts +\d+ +\d+ +\d+ +(\d+)", out)
+            return float(re.search(r"([\d.]+) us", out)[1]), int(row[1])
+        (clean, straight), (faulty, rerouted) = micros("sun-fire-link"), micros(own)
+        self.assertEqual(straight, 0)
+        self.assertGreater(rerouted, 0)
+        self.assertGreater(faulty, 1.5 * clean)
 
-    def test_the_other_interfaces(self):
-        for name, machine in [
-            ("fm_messages", "myrinet-fm"),
-            ("jam_all", "startx"),
-            ("rsm_basic", "sun-fire-link"),
-            ("portals_data", "xt3"),
-            ("portals_tiny", "xt3"),
-        ]:
-            with self.subTest(program=name):
-                program = build(name, os.path.join(HERE, "..", "interfaces"))
-                times = []
-                for way in ([], ["--one-process"]):
-                    code, out, said = sim(*way, "--machine", machine, "--per-host", 1, "-n", 2, program)
-                    self.assertEqual((code, out), (0, ""), said)
-                    times.append(float(re.search(r"farpost sim: ([\d.]+) [mun]?s of virtual time", said)[1]))
-                # What processes do after their end of the interface, others may see a moment earlier or later.
-                self.assertAlmostEqual(times[1] / times[0], 1, delta=1e-3)
+    def test_a_dead_host_takes_its_ranks_with_it(self):
+        code, out, said = sim("--machine", "xt3", "-n", 3, "--fault", "dead h1 at 20us", build("ring"), 8)
+        self.assertEqual(out, "", said)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(said, r"farpost sim: at 20\.\d+ us of virtual time process 1 ends: host 1 is dead, by a fault that was asked for")
+        self.assertRegex(said, r"rank 1 .*killed by signal 9|host 1 is dead")
 
-    def test_clocks_of_the_program(self):
-        lines = self.both("--virtual-clock", "-n", 2, build("clocks"))
-        self.assertEqual(len(lines), 2)
 
-    def test_executables_at_a_fixed_address(self):
-        program = os.path.join(WORK.name, "fixed")
-        source = os.path.join(HERE, "own.c")
-        subprocess.run([os.path.join(PREFIX, "bin", "mpicc"), "-O1", "-no-pie", source, "-o", program], check=True)
-        self.both("-n", 3, program)
+    def test_an_exhausted_seastar_panics_or_goes_back_as_the_machine_says(self):
+        def exhausted(by):
+            options = ["--set", "adapter.seastar.sources=2", "--set", "adapter.seastar.exhaustion=" + by]
+            return sim("--machine", "xt3", "-n", 6, *options, build("ring"), 5)
 
-    def test_hundreds_of_ranks(self):
-        code, out, said = sim("--one-process", "--machine", "xt3", "-n", 200, build("ring"), 2)
-        self.assertEqual(code, 0, said)
-        self.assertEqual(out.count("sum 20100"), 200)
-
-    def test_ends(self):
-        for what, code, words in [
-            ("exits", 5, "rank 1 exited with code 5 without MPI_Finalize"),
-            ("aborts", 9, "rank 1 aborted with code 9"),
-            ("crashes", -11, "rank 1 killed by signal 11, and all ranks with it"),
-            ("forks", 1, "rank 1 calls fork, which ranks in one process cannot: run it without --one-process"),
-            ("starts", 1, "rank 1 starts a thread, which ranks in one process cannot"),
-            ("fails", 4, "rank 1 exited with code 4"),
-        ]:
-            with self.subTest(what=what):
-                got, _, said = sim("-q", "--one-process", "--machine", "xt3", "-n", 3, build("own"), what)
-                self.assertEqual(got, code, said)
-                self.assertIn(words, said)
-
-    def test_ranks_that_wait_for_each_other_are_told(self):
-        code, out, said = sim("--one-process", "-n", 2, build("trouble"), "waits")
-        self.assertEqual((code, out), (1, ""), said)
-        self.assertRegex(said, r"farpost sim: from [\d.]+ \w+ of virtual time on 2 ranks wait for each other")
-        self.assertRegex(said, r"0 waits for 1, 1 for 0: deadlock")
-
-    def test_what_does_not_join(self):
-        code, out, said = sim("-q", "--one-process", "-n", 3, "echo", "hello")
-        self.assertEqual((code, out, said), (0, "hello\n" * 3, ""))
-        code, _, said = sim("-q", "--one-process", "-n", 3, build("own"), "stays")
-        self.assertEqual(code, 1)
-        self.assertIn("rank 1 has ended without joining the job, for which the others would wait for ever", said)
-
-    def test_what_cannot_run_is_told_in_one_line(self):
-        static = os.path.join(WORK.name, "static")
-        source = os.path.join(WORK.name, "static.c")
-        with open(source, "w") as file:
-            file.write("int main(void) { return 0; }\n")
-        subprocess.run(["cc", "-static", source, "-o", static], check=True)
-        script = os.path.join(WORK.name, "script")
-        with open(script, "w") as file:
-            file.write("#!/bin/sh\n")
-        os.chmod(script, 0o755)
-        for program, words in [
-            (static, "is linked statically: run it without --one-process"),
-            (script, "is no executable of this machine"),
-            (sys.executable, "is Python"),
-            ("/nowhere/program", "no such program"),
-        ]:
-            with self.subTest(program=program):
-                code, out, said = sim("--one-process", "-n", 2, program)
-                self.assertEqual((code, out), (1, ""), said)
-                self.assertIn(words, said)
-                self.assertEqual(len(said.strip().splitlines()), 1, said)
+        code, out, said = exhausted("panic")
+        self.assertNotEqual((code, out.count("sum 21")), (0, 6))
+        self.assertRegex(said, r"the SeaStar of host \d has no source structure left: the node has panicked")
+        code, out, said = exhausted("go-back-n")
+        self.assertEqual((code, out.count("sum 21")), (0, 6), said)
 
 
 class Trouble(unittest.TestCase):
@@ -323,6 +323,21 @@ class Trouble(unittest.TestCase):
         with open(own, "w") as file:
             file.write('name = "own"\nwings = 2\n')
         ring = build("ring")
+        with open(os.path.join(HERE, "../../machines/xt3.toml")) as file:
+            xt3 = file.read()
+        wrong = {"fault": os.path.join(WORK.name, "wat.toml")}
+        with open(wrong["fault"], "w") as file:
+            file.write(xt3 + '\n[[faults]]\nwat = "cut h1"\n')
+        for name, before, after in [
+            ("hypercube", "[topology.torus", "[topology.hypercube"),
+            ("negative", '"75 ns"', '"-75 ns"'),
+            ("absent", "\nhop = {", "\n# {"),
+            ("contradictory", '\ndma = { value = "1', '\ndma = { value = "9'),
+        ]:
+            self.assertIn(before, xt3)
+            wrong[name] = os.path.join(WORK.name, name + ".toml")
+            with open(wrong[name], "w") as file:
+                file.write(xt3.replace(before, after))
         for arguments, words in [
             (["--machine", "cray", ring], "unknown machine cray, allowed are sun-fire-link"),
             (["--machine", own, ring], "wings"),
@@ -332,7 +347,20 @@ class Trouble(unittest.TestCase):
             (["--set", "topology.wings=2", ring], "--set topology.wings=2"),
             (["--set", "topology", ring], "PATH=VALUE is expected"),
             (["--patience", "0", ring], "--patience 0"),
-            (["--compute", "much", ring], "allowed are 0 and measured:K"),
+            (["--compute", "much", ring], "allowed are 0, measured:K and counted:MHz"),
+            (["--compute", "counted:0", ring], "allowed are 0, measured:K and counted:MHz"),
+            (["--fault", "melt h3", ring], "--fault: fault \"melt h3\": unknown fault `melt`, allowed are cut, loss, damage, slow and dead"),
+            (["--fault", "cut h1 at 5", ring], "at 5 has no unit, allowed is a time like 5ms"),
+            (["--fault", "cut h1 at -5ms", ring], "at -5ms is negative"),
+            (["--fault", "loss 2", ring], "2 is no chance"),
+            (["--fault", "loss 0.1", "--fault", "loss 0.2", ring], "contradicts"),
+            (["--fault", "cut h7", "--per-host", 1, ring], "there is no host 7 in this run, allowed are 0 to 1"),
+            (["--machine", wrong["fault"], ring], "unknown key `wat`, allowed is `what`"),
+            (["--machine", wrong["hypercube"], ring], "topology: unknown kind `hypercube`, allowed are"),
+            (["--machine", wrong["negative"], ring], 'host.trap: value "-75 ns" is negative, allowed is a time'),
+            (["--machine", wrong["absent"], ring], "topology.torus: missing key `hop`"),
+            (["--machine", wrong["contradictory"], ring], "is more than hypertransport"),
+            (["--machine", "xt3", "--set", "topology.torus.dimensions.0=0", ring], "is zero, allowed is"),
             (["-n", 2, "/nowhere/program"], "/nowhere/program"),
         ]:
             with self.subTest(arguments=arguments):
@@ -343,10 +371,55 @@ class Trouble(unittest.TestCase):
                 if "--compute" not in arguments:
                     self.assertEqual(len(said.strip().splitlines()), 1, said)
 
+    def test_instructions_are_counted_or_one_line_says_who_refuses(self):
+        code, out, said = sim("--compute", "counted:2000", "-n", 2, "--per-host", 1, build("ring"), 4)
+        if code == 0:
+            self.assertEqual(out.count("sum 3"), 2)
+            self.assertRegex(said, r" of virtual time on ")
+            return
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(said, r"\Afarpost sim: --compute counted:MHz: this system counts no instructions: perf_event_open says .*; use --compute measured:K\n\Z")
+
+    def test_the_bar_shows_both_times_and_only_on_a_terminal(self):
+        fifo = os.path.join(WORK.name, "bar.fifo")
+        os.mkfifo(fifo)
+        command = [FARPOST, "sim", "--patience", "1000", "--per-host", "1", "-n", "2", build("held"), fifo]
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, text=True, stdin=subprocess.DEVNULL,
+                               env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        shown = b""
+        try:
+            self.assertEqual(run.stdout.readline(), "held\n")
+            while not re.search(rb"virtual [1-9][\d.]* \w+, real [\d.]+ s, 2 of 2 ranks run", shown):
+                shown += os.read(master, 4096)
+            self.assertEqual(let_go(run, fifo)[0], "over\n")
+        finally:
+            if run.poll() is None:
+                run.kill()
+                run.wait()
+            os.close(master)
+        # Elsewhere there is the report alone.
+        code, _, said = sim("-n", 2, "--per-host", 1, build("ring"), 4)
+        self.assertEqual(code, 0)
+        self.assertNotIn("real 0.0 s,", said)
+        self.assertNotIn("\x1b", said)
+        self.assertRegex(said, r"\A(farpost sim: addresses .*\n)?farpost sim: [\d.]+ \w+ of virtual time on cluster-100g, [\d.]+ s of real time\n\Z")
+
     def test_agents_are_not_there(self):
         code, _, said = sim("--machine", "xt3", build("ring"), FARPOST_PORTALS="generic")
         self.assertEqual(code, 1)
         self.assertIn("FARPOST_PORTALS=generic: simulated machines have no agents", said)
+
+    def test_postboxes_need_remote_memory(self):
+        for device in ["", "postbox"]:
+            code, out, said = sim("--machine", "xt3", "-n", 3, build("ring"), FARPOST_DEVICE=device)
+            self.assertEqual((code, out), (1, ""))
+            self.assertEqual(len(said.strip().splitlines()), 1, said)
+            self.assertIn(f"FARPOST_DEVICE={device}: postboxes need remote memory, which xt3 has not", said)
+        code, _, said = sim("--machine", "sun-fire-link", "-n", 3, build("ring"), FARPOST_DEVICE="postbox")
+        self.assertEqual(code, 0, said)
 
     def test_the_fabric_needs_its_coordinator(self):
         run = subprocess.run(

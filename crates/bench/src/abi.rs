@@ -7,6 +7,10 @@
 //! It offers safe calls: each takes slices and returns when MPI is done with them. The other modules with unsafe code are
 //! `link`, which calls the other interfaces, and `board`, memory that two ranks share.
 
+mod vectors;
+
+pub use vectors::Parts;
+
 use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
@@ -156,6 +160,11 @@ symbols! {
     gather: b"MPI_Gather\0" (*const c_void, c_int, Handle, *mut c_void, c_int, Handle, c_int, Handle);
     scatter: b"MPI_Scatter\0" (*const c_void, c_int, Handle, *mut c_void, c_int, Handle, c_int, Handle);
     allgather: b"MPI_Allgather\0" (*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    gatherv: b"MPI_Gatherv\0" (*const c_void, c_int, Handle, *mut c_void, *const c_int, *const c_int, Handle, c_int, Handle);
+    scatterv: b"MPI_Scatterv\0" (*const c_void, *const c_int, *const c_int, Handle, *mut c_void, c_int, Handle, c_int, Handle);
+    allgatherv: b"MPI_Allgatherv\0" (*const c_void, c_int, Handle, *mut c_void, *const c_int, *const c_int, Handle, Handle);
+    alltoallv: b"MPI_Alltoallv\0" (*const c_void, *const c_int, *const c_int, Handle, *mut c_void, *const c_int, *const c_int, Handle, Handle);
+    reduce_scatter: b"MPI_Reduce_scatter\0" (*const c_void, *mut c_void, *const c_int, Handle, Handle, Handle);
     alltoall: b"MPI_Alltoall\0" (*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
 }
 

@@ -40,12 +40,13 @@ impl BenchmarkKind {
                 ("MB/s", 11),
             ],
             BenchmarkKind::Collectives => &[
-                ("operation", 15),
+                ("operation", 20),
                 ("bytes", 10),
                 ("repeats", 9),
                 ("time (us)", 13),
                 ("min", 13),
                 ("max", 13),
+                ("MB/s", 11),
             ],
             BenchmarkKind::Startup => &[
                 ("ranks", 6),
@@ -86,7 +87,8 @@ impl BenchmarkKind {
             BenchmarkKind::Collectives => {
                 let bytes = if p.op == "barrier" { "-".into() } else { bytes };
                 let [median, min, max] = times(&us);
-                vec![p.op.to_owned(), bytes, repetitions, median, min, max]
+                let rate = if p.moved == 0 { "-".into() } else { rate() };
+                vec![p.op.to_owned(), bytes, repetitions, median, min, max, rate]
             }
             BenchmarkKind::Startup => {
                 let [median, min, max] = times(&|t| format!("{:.2}", t * 1e3));
@@ -128,7 +130,10 @@ impl BenchmarkKind {
         match self {
             BenchmarkKind::PingPong => v["megabytes_per_s"] = json!(p.megabytes(p.time.median)),
             BenchmarkKind::Rate => v["messages_per_s"] = json!(1.0 / p.time.median),
-            BenchmarkKind::Collectives => v["op"] = json!(p.op),
+            BenchmarkKind::Collectives => {
+                v["op"] = json!(p.op);
+                v["megabytes_per_s"] = json!(p.megabytes(p.time.median));
+            }
             BenchmarkKind::Startup => v["ranks"] = json!(p.bytes),
         }
         if self != BenchmarkKind::Startup {

@@ -21,9 +21,10 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
-use farpost_fabric::gate::{self, Gate, Platform};
+use farpost_fabric::gate::{self, Gate, Platform, Waited};
 use farpost_fabric::wait::Pause;
 use farpost_shm::{futex_wait, futex_wake};
+use farpost_simlink::shared_clock;
 
 static GATE: Gate<System> = Gate::new(System);
 
@@ -277,12 +278,26 @@ pub(crate) fn relax(pause: Pause) -> bool {
     if !GATE.must_step_aside(me) {
         return false;
     }
-    GATE.step_aside(me, || match pause {
+    if shared_clock::runs() {
+        // Virtual time passes in the wait itself: without it, no other process would run.
+        match GATE.waited_for(me) {
+            Waited::ForLock => GATE.step_aside(me, || pass(pause)),
+            // Who does looks now and then.
+            Waited::MaybeForCall => GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50))),
+            Waited::Not => {}
+        }
+        return false;
+    }
+    GATE.step_aside(me, || pass(pause));
+    true
+}
+
+fn pass(pause: Pause) {
+    match pause {
         Pause::Spin => std::hint::spin_loop(),
         Pause::Yield => std::thread::yield_now(),
         Pause::Sleep => std::thread::sleep(Duration::from_micros(50)),
-    });
-    true
+    }
 }
 
 #[cfg(test)]

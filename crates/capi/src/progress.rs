@@ -17,6 +17,9 @@
 //! which fills the host receive queue, and JAM's network traffic it moves. What moves MPI may call the
 //! program's reduction functions, in this thread.
 //!
+//! On a simulated machine nothing passes while the program computes. There the thread comes in when the program waits in the system, for a descriptor or
+//! a thread ([`silence`]), or has not called for as long as the machine's patience, and lets other processes run until something happens to this one.
+//!
 //! A sender pays a system call each time this thread falls asleep, not for each message. Where what rings cannot be moved by this thread, it falls
 //! asleep again after a tick (`FARPOST_PROGRESS_TICK`) at the earliest. It blocks all signals, is outside while the program forks, and is joined
 //! before the process leaves its job, at exit and when the library is unloaded.
@@ -32,6 +35,10 @@ use farpost_fabric::ArmedWait;
 
 use crate::cx::{self, Cx, Guard, ProcessCell};
 use crate::lock;
+
+mod silence;
+
+use silence::Silence;
 
 /// Who wants the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +146,7 @@ pub(crate) fn start(cx: &'static Cx, reason: Reason, near: bool, step: Step) -> 
         return Ok(());
     };
     let tick = Duration::from_micros(node.settings.progress.tick_us);
+    let silence = node.simulated().map(|link| Silence::new(link.patience()));
     let failed = |what: &str, why: std::io::Error| {
         format!(
             "starting the thread that makes progress while the program computes: {what}: {why}; without it, everything \
@@ -161,7 +169,7 @@ pub(crate) fn start(cx: &'static Cx, reason: Reason, near: bool, step: Step) -> 
     let made = unsignalled(|| {
         std::thread::Builder::new()
             .name("farpost-progress".into())
-            .spawn(move || run(&of_thread, tick))
+            .spawn(move || run(&of_thread, tick, silence))
     });
     let handle = made.map_err(|why| failed("making the thread", why))?;
     lock::set_bell(bell);
@@ -307,7 +315,7 @@ fn wait(descriptors: [RawFd; 3], longest: Duration) -> bool {
     unsafe { libc::ppoll(polled.as_mut_ptr(), 3, &raw const limit, std::ptr::null()) > 0 }
 }
 
-fn run(shared: &Shared, tick: Duration) {
+fn run(shared: &Shared, tick: Duration, mut silence: Option<Silence>) {
     let mut calls = lock::calls();
     let mut longest = tick;
     loop {
@@ -321,6 +329,9 @@ fn run(shared: &Shared, tick: Duration) {
             // The program calls often enough.
             calls = now;
             shared.drain();
+            if let Some(silence) = &mut silence {
+                silence.is_over();
+            }
             continue;
         }
         shared.drain();
@@ -332,7 +343,14 @@ fn run(shared: &Shared, tick: Duration) {
             }
             continue;
         }
-        serve(shared, tick);
+        match &mut silence {
+            None => serve(shared, tick),
+            Some(silence) => {
+                if silence.lasts() {
+                    serve_simulated(shared, tick, silence);
+                }
+            }
+        }
         // Whatever it was that ended this, the program is given a tick to call again.
         shared.drain();
         calls = lock::calls();
@@ -367,6 +385,36 @@ fn serve(shared: &Shared, tick: Duration) {
         let [pipe, network] = armed.descriptors;
         woken = wait([shared.bell, pipe, network], armed.longest);
         if back() {
+            return;
+        }
+    }
+}
+
+/// The same on a simulated machine: others run, and this process has its turn when something happens to it.
+fn serve_simulated(shared: &Shared, tick: Duration, silence: &mut Silence) {
+    loop {
+        let Some(visit) = Visit::begin() else { return };
+        let cx = cx::process();
+        let guard = Guard("the thread that makes progress while the program waits");
+        let over = || visit.is_wanted() || shared.stop.load(Ordering::SeqCst);
+        let wanted = WANTED.get(cx);
+        let mut moved = false;
+        if let (Some(wanted), Some(link)) = (wanted, cx.node.get().and_then(|node| node.simulated())) {
+            while !over() && steps(cx, wanted).0 {
+                moved = true;
+            }
+            if !moved && !over() {
+                link.rest(over);
+            }
+        }
+        core::mem::forget(guard);
+        // Whoever comes in from here on tells us when he leaves.
+        lock::watch();
+        let calls = lock::calls();
+        drop(visit);
+        // The program may have been told of something: it has a while to call.
+        let back = || shared.stop.load(Ordering::SeqCst) || lock::calls() != calls || lock::is_busy();
+        if back() || moved && (wait([shared.bell, -1, -1], tick) || back() || !silence.lasts()) {
             return;
         }
     }

@@ -9,7 +9,7 @@
 //! compares the words of the envelope with those that it wants.
 
 use crate::postbox::{AHEAD, Postboxes, Rx, Tx};
-use farpost_fabric::{Cost, Fabric, Fault, Line, Lines, Peer};
+use farpost_fabric::{Cost, Fabric, Fault, Line, Lines, Peer, PeerFlags};
 
 /// An open lane to a peer: one postbox may be posted.
 pub struct Lane<'a, F: Fabric> {
@@ -70,7 +70,19 @@ impl<F: Fabric> Lane<'_, F> {
     }
 }
 
-impl<F: Fabric> Next<'_, F> {
+impl<'a, F: Fabric> Next<'a, F> {
+    #[inline(always)]
+    fn with(rx: &'a mut Rx<F>, fabric: &'a F, peer: Peer, upper: u32) -> Option<Self> {
+        let first = rx.lines.first(rx.tail);
+        let wanted = u64::from(upper) << 32 | u64::from(rx.tail.wrapping_add(1));
+        (first == wanted).then_some(Next {
+            rx,
+            fabric,
+            peer,
+            first,
+        })
+    }
+
     /// Its first word.
     #[inline(always)]
     pub fn first(&self) -> u64 {
@@ -99,10 +111,10 @@ impl<F: Fabric> Next<'_, F> {
 }
 
 impl<F: Fabric> Postboxes<F> {
-    /// The lane to `peer`, if it is open.
+    /// The lane to `peer`, if it is open. Only the first [`NEAR_PEERS`](farpost_fabric::NEAR_PEERS) have one.
     #[inline(always)]
     pub fn lane(&mut self, peer: Peer) -> Option<Lane<'_, F>> {
-        let tx = self.tx.get_mut(peer.index())?.as_deref_mut()?;
+        let tx = self.tx.near_mut(peer.index())?.as_deref_mut()?;
         (tx.is_clear() && tx.lines.is_some()).then_some(Lane {
             fabric: &self.fabric,
             tx,
@@ -123,39 +135,46 @@ impl<F: Fabric> Postboxes<F> {
         })
     }
 
-    /// As [`next`](Self::next) if the upper half of its first word is `upper`, in one comparison.
+    /// As [`next`](Self::next) if the upper half of its first word is `upper`, in one comparison. For the first [`NEAR_PEERS`](farpost_fabric::NEAR_PEERS) peers, on fabrics that
+    /// [have lanes](farpost_fabric::Time::has_lanes).
     #[inline(always)]
     pub fn next_with(&mut self, peer: Peer, upper: u32) -> Option<Next<'_, F>> {
+        let rx = self.rx.near_mut(peer.index())?.as_deref_mut()?;
+        self.fabric.charge_in_lane(Cost::Poll);
+        Next::with(rx, &self.fabric, peer, upper)
+    }
+
+    /// As [`next_with`](Self::next_with), of any peer on any fabric.
+    pub fn next_of_any(&mut self, peer: Peer, upper: u32) -> Option<Next<'_, F>> {
         let rx = self.rx.get_mut(peer.index())?.as_deref_mut()?;
         self.fabric.charge(Cost::Poll);
-        let first = rx.lines.first(rx.tail);
-        let wanted = u64::from(upper) << 32 | u64::from(rx.tail.wrapping_add(1));
-        (first == wanted).then_some(Next {
-            rx,
-            fabric: &self.fabric,
-            peer,
-            first,
-        })
+        Next::with(rx, &self.fabric, peer, upper)
     }
 
     /// Whether messages may go to `peer` at once, as far as the channel's user knows: nothing waits before them.
     #[inline(always)]
     pub fn is_open(&self, peer: Peer) -> bool {
-        self.open[peer.index()]
+        self.open.get(peer)
     }
 
     /// Say so.
     pub fn set_open(&mut self, peer: Peer, open: bool) {
-        self.open[peer.index()] = open;
+        self.open.set(peer, open);
         if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut) {
             tx.open = open;
             tx.renew();
         }
     }
 
+    /// Say of every peer whether it is, before there are connections.
+    pub fn set_all_open(&mut self, open: &PeerFlags) {
+        debug_assert!(self.tx.written().next().is_none(), "no connection has been made");
+        self.open.clone_from(open);
+    }
+
     /// The sending end of a connection is made.
     pub(crate) fn connected(&mut self, peer: Peer, mut tx: Tx<F>) {
-        tx.open = self.open[peer.index()];
+        tx.open = self.open.get(peer);
         tx.renew();
         self.tx[peer.index()] = Some(Box::new(tx));
     }

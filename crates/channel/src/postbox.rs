@@ -19,7 +19,7 @@ mod send;
 use crate::area::Layout;
 use crate::control::{Lack, PendingConnection, Service};
 use crate::pool::Pool;
-use farpost_fabric::{ByPeer, Fabric, Peer};
+use farpost_fabric::{ByPeer, Fabric, Peer, PeerFlags};
 use std::rc::Rc;
 
 pub(crate) use ends::{AckLine, Outlet, Rx, Tx};
@@ -44,7 +44,7 @@ pub struct Postboxes<F: Fabric> {
     /// Senders whose queues [rest](crate::rest): not among the others meanwhile.
     pub(crate) resting: Vec<Peer>,
     /// For each peer, whether messages may go to it [at once](crate::lane), as far as its user knows.
-    pub(crate) open: Vec<bool>,
+    pub(crate) open: PeerFlags,
     pub(crate) pools: ByPeer<Option<Box<Pool>>>,
     pub(crate) connecting: Vec<PendingConnection>,
     /// Connections that wait for descriptors or memory.
@@ -71,7 +71,7 @@ impl<F: Fabric> Postboxes<F> {
             rx: ByPeer::new(size as usize),
             senders: Vec::new(),
             resting: Vec::new(),
-            open: vec![true; size as usize],
+            open: PeerFlags::new(size as usize, true),
             pools: ByPeer::new(size as usize),
             connecting: Vec::new(),
             lacks: Vec::new(),

@@ -1,14 +1,15 @@
 //! `farpost bench`: from options to points, and from points to a table, JSON and plots.
 
-use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Sizes, Startup};
+use crate::bench_args::{Bench, Collectives, Common, Matmul, PingPong, Ranks, Rate, Startup};
+use crate::bench_job::{in_job, is_simulated, list, trial_time};
 use crate::bench_output::{Output, finish};
-use crate::{bench_everyday, bench_layers, output};
+use crate::{bench_everyday, bench_layers, bench_pairs, output};
 use farpost_bench::chart::{self, Chart, Dot, Panel, Series};
 use farpost_bench::measure::{Plan, Point, collectives, matmul, pingpong, rate, startup, warm_up};
 use farpost_bench::progress::Progress;
 use farpost_bench::report::{self, BenchmarkKind, Provenance, to_json};
 use farpost_bench::stats::summarise;
-use farpost_bench::{Mpi, Result, abi, launch, sizes, usage};
+use farpost_bench::{Mpi, Result, abi, launch, sizes};
 use serde_json::json;
 use std::process::ExitCode;
 use strum::VariantArray;
@@ -19,6 +20,8 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Pingpong(o) => ping_pong(&o, false),
         Bench::Netpipe(o) => ping_pong(&o, true),
         Bench::Rate(o) => message_rate(&o),
+        Bench::Pairs(o) => bench_pairs::pairs(&o),
+        Bench::Load(o) => bench_pairs::load(&o),
         Bench::Collectives(o) => collective(&o),
         Bench::Startup(o) => start(&o),
         Bench::Start(o) => bench_everyday::start(&o),
@@ -39,32 +42,6 @@ pub fn run(options: Bench) -> ExitCode {
     }
 }
 
-fn list(
-    options: &Sizes,
-    min: usize,
-    max: usize,
-    walk: impl Fn(usize, usize) -> Vec<usize>,
-) -> Result<Vec<usize>> {
-    if let Some(text) = &options.sizes {
-        return sizes::parse_list(text);
-    }
-    let bound = |text: &Option<String>, default| text.as_deref().map_or(Ok(default), sizes::parse);
-    let (low, high) = (bound(&options.min, min)?, bound(&options.max, max)?);
-    // A person who names one bound means it: the other one's default gives way.
-    let low = if options.min.is_none() { low.min(high) } else { low };
-    let high = if options.max.is_none() {
-        high.max(low)
-    } else {
-        high
-    };
-    if low > high {
-        return Err(usage!(
-            "--min {low} --max {high}: the smallest size is above the largest"
-        ));
-    }
-    Ok(walk(low, high))
-}
-
 /// A benchmark that runs inside a job.
 struct Job<'a> {
     name: &'static str,
@@ -75,26 +52,6 @@ struct Job<'a> {
     plan: Plan,
     /// Points it will make.
     points: usize,
-}
-
-/// Start a job if nobody did, and do something in it.
-fn in_job(ranks: &Ranks, work: impl FnOnce(&Mpi) -> Result<()>) -> Result<()> {
-    if !launch::is_launched() {
-        return Err(launch::restart(ranks.ranks as usize));
-    }
-    let mpi = Mpi::init()?;
-    match work(&mpi) {
-        Ok(()) => mpi.finalize(),
-        Err(e) => {
-            output::error(&e.to_string());
-            mpi.abort(1)
-        }
-    }
-}
-
-/// Whether this process is a rank on a simulated machine, where `farpost sim` has made its clocks virtual.
-fn is_simulated() -> bool {
-    std::env::var_os(farpost_simlink::wire::SOCKET).is_some()
 }
 
 impl Job<'_> {
@@ -108,8 +65,11 @@ impl Job<'_> {
         // On a simulated machine every trial is the same.
         let trials = if is_simulated() { 1 } else { 9 };
         self.plan.trials = self.common.trials.unwrap_or(trials) as usize;
-        self.plan.trial_time = f64::from(self.ranks.trial_ms) * 1e-3;
-        in_job(self.ranks, |mpi| self.measured(mpi, measure))
+        self.plan.trial_time = match self.kind {
+            BenchmarkKind::Collectives => trial_time(self.ranks.trial_ms),
+            _ => f64::from(self.ranks.trial_ms) * 1e-3,
+        };
+        in_job(self.ranks.ranks, |mpi| self.measured(mpi, measure))
     }
 
     fn measured(
@@ -257,7 +217,9 @@ fn collective(o: &Collectives) -> Result<()> {
     let points = collectives::points(&plan, &ops);
     let job = Job {
         name: "collectives",
-        title: "Collectives: time of one call, of the slowest rank".into(),
+        title:
+            "Collectives: time of one call, of the slowest rank; MB/s as the root or any one process sees it"
+                .into(),
         kind: BenchmarkKind::Collectives,
         common: &o.common,
         ranks: &o.ranks,
@@ -321,7 +283,7 @@ fn start(o: &Startup) -> Result<()> {
 /// `farpost bench matmul`: under whatever launcher started the ranks.
 fn multiply(o: &Matmul) -> Result<()> {
     o.common.plot.iter().try_for_each(|f| chart::check_name(f))?;
-    in_job(&o.ranks, |mpi| multiplied(o, mpi))
+    in_job(o.ranks.ranks, |mpi| multiplied(o, mpi))
 }
 
 fn multiplied(o: &Matmul, mpi: &Mpi) -> Result<()> {

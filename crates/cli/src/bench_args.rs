@@ -11,7 +11,11 @@ pub enum Bench {
     Netpipe(PingPong),
     /// Messages per second with a window of them in flight
     Rate(Rate),
-    /// Time of collective operations
+    /// Several pairs of ranks at once: what all carry together, and what each one gets
+    Pairs(Pairs),
+    /// Latency of one pair of ranks while others send
+    Load(Load),
+    /// Time and bandwidth of collective operations
     Collectives(Collectives),
     /// Wall time of starting and ending a job, and memory of an idle rank
     Startup(Startup),
@@ -108,6 +112,61 @@ pub struct Rate {
     /// Both sides send at once
     #[arg(long)]
     pub bidirectional: bool,
+}
+
+#[derive(Args, Clone)]
+pub struct Pairs {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub job: PairedRanks,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Numbers of pairs at once (default: 1, 2, 4 and so on, and as many as the ranks make)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=2048))]
+    pub pairs: Option<Vec<u32>>,
+    /// Messages in flight in each pair
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub window: u32,
+    /// Messages to and fro in place of streams, as in figure 5 of the Sun Fire Link paper
+    #[arg(long)]
+    pub pingpong: bool,
+    /// Both sides send at once
+    #[arg(long)]
+    pub bidirectional: bool,
+    /// These layers in place of MPI, e.g. rsm-put,fm-send: a job of two ranks on this host for each pair, at the same time
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["ranks", "window"])]
+    pub layers: Option<String>,
+}
+
+#[derive(Args, Clone)]
+pub struct Load {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub job: PairedRanks,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    /// Numbers of other pairs (default: 0, 1, 2, 4 and so on, and as many as the ranks make)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=2047))]
+    pub others: Option<Vec<u32>>,
+    /// The other pairs stream messages of this size; without it they do as the first pair does
+    #[arg(long, value_name = "SIZE")]
+    pub stream: Option<String>,
+    /// Messages in flight in each stream
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub window: u32,
+}
+
+/// As [`Ranks`], with two pairs where nothing is said.
+#[derive(Args, Clone)]
+pub struct PairedRanks {
+    /// Ranks to start when no launcher started this: an even number
+    #[arg(long, short = 'n', value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(2..=4096))]
+    pub ranks: u32,
+    /// Milliseconds one trial should take; repetitions adapt to it
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub trial_ms: u32,
 }
 
 #[derive(Args, Clone)]

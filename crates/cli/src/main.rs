@@ -5,18 +5,22 @@ mod bench;
 mod bench_args;
 mod bench_everyday;
 mod bench_goals;
+mod bench_job;
 mod bench_layers;
 mod bench_output;
+mod bench_pairs;
 mod bench_plot;
 mod bench_portals;
 mod doctor;
 mod info;
 mod output;
 mod paper;
+mod portals_host;
 mod reach;
 mod run;
 mod sim;
 mod top;
+mod top_sim;
 mod tune;
 mod tune_choose;
 
@@ -66,6 +70,8 @@ enum Command {
     /// Be a host's Portals agent; mpiexec starts it where FARPOST_PORTALS asks for it
     #[command(hide = true)]
     PortalsAgent,
+    /// Be this user's Portals agent on this host, through which processes of any job reach each other (PTL_IFACE_HOST), until it is killed
+    PortalsHost(portals_host::Options),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -115,6 +121,7 @@ fn main() -> ExitCode {
                 said
             }
         },
+        Command::PortalsHost(options) => portals_host::run(options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "farpost", &mut script);

@@ -10,6 +10,8 @@ use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Watch, w
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
 use farpost_sim::plan::Plan;
+use farpost_sim::trace::{Publisher, Snapshot};
+use farpost_simlink::compute::Instructions;
 use farpost_simlink::wire::{Compute, SOCKET};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
@@ -37,8 +39,11 @@ pub struct Options {
     /// Something else in the machine's file: adapter.lanai.frame=512B
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// What computing between calls takes: 0, measured:K (processor time times K)
-    #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K")]
+    /// What fails: "cut h3.rail0 at 5ms for 2ms", "loss 1e-4", "damage 1e-5", "slow h3 x4", "dead h5 at 1ms"; several times
+    #[arg(long = "fault", value_name = "FAULT")]
+    faults: Vec<String>,
+    /// What computing between calls takes: 0, measured:K (processor time times K), counted:MHz (instructions, one a cycle)
+    #[arg(long, default_value = "0", value_parser = compute, value_name = "0|measured:K|counted:MHz")]
     compute: Compute,
     /// The program's clocks and sleeps (clock_gettime, gettimeofday, nanosleep and their like) are virtual too
     #[arg(long)]
@@ -83,12 +88,14 @@ fn compute(text: &str) -> Result<Compute, String> {
     if text == "0" {
         return Ok(Compute::Nothing);
     }
-    let factor = text
-        .strip_prefix("measured:")
-        .and_then(|factor| factor.parse().ok());
-    match factor {
-        Some(factor) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
-        _ => Err("allowed are 0 and measured:K".into()),
+    let number = |prefix| {
+        text.strip_prefix(prefix)
+            .and_then(|number| number.parse::<f64>().ok())
+    };
+    match (number("measured:"), number("counted:")) {
+        (Some(factor), _) if (0.0..1e9).contains(&factor) => Ok(Compute::Measured(factor)),
+        (_, Some(megahertz)) if (1e-3..1e9).contains(&megahertz) => Ok(Compute::Counted(megahertz)),
+        _ => Err("allowed are 0, measured:K and counted:MHz".into()),
     }
 }
 
@@ -100,6 +107,7 @@ impl Options {
             per_host: self.per_host,
             seed: self.seed,
             set: self.set.clone(),
+            faults: self.faults.clone(),
             compute: self.compute,
             patience: self.patience,
             trace: self.trace.clone(),
@@ -118,6 +126,12 @@ struct Job {
     bar: Option<ProgressBar>,
     begun: Instant,
     shown: Instant,
+    machine: String,
+    /// For `farpost top`; `None` where the system has no memory for that.
+    publisher: Option<Publisher>,
+    published: Instant,
+    /// What publishing takes.
+    costs: Duration,
 }
 
 impl Watch for Job {
@@ -143,7 +157,27 @@ impl Watch for Job {
             bar.tick();
             self.shown = Instant::now();
         }
+        // A hundredth of the time at most.
+        if self.published.elapsed() > (self.costs * 100).max(PUBLISHED) {
+            let begun = Instant::now();
+            self.publish(core);
+            (self.published, self.costs) = (Instant::now(), begun.elapsed());
+        }
         matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+/// Time between two snapshots for `farpost top`, at least.
+const PUBLISHED: Duration = Duration::from_millis(100);
+
+impl Job {
+    fn publish(&mut self, core: &Core) {
+        let snapshot = Snapshot::of(core, &self.machine, self.child.id());
+        match &mut self.publisher {
+            // Who looks sees an older one.
+            Some(publisher) => drop(publisher.publish(&snapshot)),
+            None => self.publisher = Publisher::new(&snapshot).ok(),
+        }
     }
 }
 
@@ -176,7 +210,14 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
             "FARPOST_PORTALS={place}: simulated machines have no agents; their adapters do what agents do (--set adapter.seastar.mode=accelerated)"
         ));
     }
+    if let Compute::Counted(_) = options.compute
+        && let Err(why) = Instructions::begin()
+    {
+        eprintln!("farpost sim: --compute counted:MHz: {why}; use --compute measured:K");
+        return Ok(ExitCode::from(2));
+    }
     let (core, settings) = plan.assemble(&machine)?;
+    device_fits(&machine, core.kernel.procs.hosts())?;
     if options.one_process {
         return Err(one_process::start(options, &plan, &machine));
     }
@@ -191,10 +232,31 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         bar,
         begun: Instant::now(),
         shown: Instant::now(),
+        machine: machine.name.clone(),
+        publisher: None,
+        published: Instant::now(),
+        costs: Duration::ZERO,
     };
     let mut coordinator = Coordinator::new(core, settings, job);
     let result = coordinator.run(&listener);
     finish(&plan, &mut coordinator, &result)
+}
+
+/// Whether MPI can go over what the user has chosen.
+fn device_fits(machine: &Machine, hosts: u32) -> Result<(), String> {
+    let chosen = std::env::var("FARPOST_DEVICE").ok();
+    let Some(device @ ("" | "postbox")) = chosen.as_deref() else {
+        return Ok(());
+    };
+    let own = farpost_sim::device(machine);
+    if own.is_empty() || hosts == 1 {
+        return Ok(());
+    }
+    Err(format!(
+        "FARPOST_DEVICE={device}: postboxes need remote memory, which {} has not (adapter.{}); its own is {own}",
+        machine.name,
+        machine.adapter.kind()
+    ))
 }
 
 /// The launcher as a child of this process, on one processor: one process runs at a time.
@@ -309,8 +371,8 @@ fn finish(
     let took = job.begun.elapsed();
     // Behind what the program printed.
     output::out(&plan.show(coordinator.core())?);
-    if !plan.quiet && result.is_ok() {
-        eprintln!("{}", plan.report(coordinator.core(), took));
+    for line in plan.report(coordinator.core(), took, result.is_ok()) {
+        eprintln!("farpost sim: {line}");
     }
     Ok(match result {
         // The launcher was told to end.

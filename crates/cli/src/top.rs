@@ -1,7 +1,10 @@
 //! `farpost top`: what the ranks of running jobs send and receive, from the counters they keep in the job's
 //! memory. Looking costs the job nothing.
 
-use crate::output;
+mod rails;
+mod status;
+
+use crate::{output, top_sim};
 use clap::Args;
 use farpost_fabric::{Counter, Peer};
 use farpost_job::{JobMemory, RankState, watch};
@@ -21,8 +24,14 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     every: Option<u64>,
     /// By peer: what each rank has exchanged with each other
-    #[arg(long, conflicts_with = "waits")]
+    #[arg(long, conflicts_with_all = ["waits", "rails", "status"])]
     peers: bool,
+    /// By rail: what each rank has exchanged with other hosts, and how its rails are
+    #[arg(long, conflicts_with_all = ["waits", "status"])]
+    rails: bool,
+    /// What each rank's interfaces have refused, and their status registers
+    #[arg(long, conflicts_with = "waits")]
+    status: bool,
     /// What each rank waits for, since when, and which ranks wait for each other in a circle
     #[arg(long)]
     waits: bool,
@@ -41,24 +50,30 @@ pub fn run(options: &Options) -> ExitCode {
             Err(text) => return output::fail(&text),
         };
         let mut text = String::new();
-        for job in &jobs {
-            if options.waits {
+        if options.waits {
+            for job in &jobs {
                 text += &if options.json {
                     waits_as_json(job)
                 } else {
                     waits_as_table(job)
                 };
-                continue;
             }
-            let watch = match Watch::open(job.fd(), job.layout().region as u64, job.layout().ranks) {
-                Ok(watch) => watch,
-                Err(error) => return output::fail(&error.to_string()),
+        }
+        let open = |job| watch(job).map(|watch| (job, watch));
+        let watched = jobs.iter().filter(|_| !options.waits).map(open);
+        let watched = match of_those(options.pid.is_some(), watched) {
+            Ok(watched) => watched,
+            Err(text) => return output::fail(&text),
+        };
+        for (job, watch) in watched {
+            text += &match options {
+                Options { json: true, .. } => as_json(job, &watch, options),
+                Options { peers: true, .. } => peers_as_table(job, &watch),
+                Options { rails: true, .. } => rails::as_table(job, &watch),
+                Options { status: true, .. } => status::as_table(job, &watch),
+                _ => as_table(job, &watch),
             };
-            text += &match (options.json, options.peers) {
-                (true, peers) => as_json(job, &watch, peers),
-                (false, true) => peers_as_table(job, &watch),
-                (false, false) => as_table(job, &watch),
-            };
+            text += &top_sim::show(job.launcher(), options.json);
         }
         let said = output::out(&text);
         let Some(seconds) = options.every else { return said };
@@ -68,12 +83,34 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn find(pid: Option<u32>) -> Result<Vec<JobMemory>, String> {
-    let pids = pid.map_or_else(watch::launchers, |pid| vec![pid]);
+    let pids = pid.map_or_else(watch::launchers, |pid| vec![top_sim::launcher_of(pid)]);
     if pids.is_empty() {
         return Err("no job of yours is running on this host".into());
     }
-    let jobs: Result<Vec<_>, _> = pids.into_iter().map(watch::job_of).collect();
-    jobs.map_err(|error| error.to_string())
+    of_those(pid.is_some(), pids.into_iter().map(watch::job_of))
+}
+
+/// What could be looked at. Of a process that was named everything has to be; beside others a job of another version is told of, and
+/// left out.
+fn of_those<T, E: std::fmt::Display>(
+    named: bool,
+    each: impl IntoIterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, String> {
+    let (found, not): (Vec<_>, Vec<_>) = each.into_iter().partition(Result::is_ok);
+    let found: Vec<T> = found.into_iter().flatten().collect();
+    for error in not.into_iter().filter_map(Result::err) {
+        if named || found.is_empty() {
+            return Err(error.to_string());
+        }
+        output::error(&error.to_string());
+    }
+    Ok(found)
+}
+
+/// The counters of a job.
+fn watch(job: &JobMemory) -> Result<Watch, String> {
+    let of = |error: farpost_fabric::FabricError| format!("job of process {}: {error}", job.launcher());
+    Watch::open(job.fd(), job.layout().region as u64, job.layout().ranks).map_err(of)
 }
 
 fn state(state: RankState) -> &'static str {
@@ -254,7 +291,7 @@ fn as_table(job: &JobMemory, watch: &Watch) -> String {
     t
 }
 
-fn as_json(job: &JobMemory, watch: &Watch, peers: bool) -> String {
+fn as_json(job: &JobMemory, watch: &Watch, options: &Options) -> String {
     let ranks: Vec<_> = here(job)
         .map(|rank| {
             let n = |counter| watch.total(Peer(rank), counter);
@@ -264,7 +301,13 @@ fn as_json(job: &JobMemory, watch: &Watch, peers: bool) -> String {
                     "received": n(Counter::Received), "received_bytes": n(Counter::ReceivedBytes),
                     "bulk_bytes": n(Counter::BulkBytes), "stalls": n(Counter::Stalls),
                     "retries": n(Counter::Retries), "faults": n(Counter::Faults) });
-            if peers {
+            if options.rails {
+                all["rails"] = rails::as_json(watch, rank);
+            }
+            if options.status {
+                all["status"] = status::as_json(watch, rank);
+            }
+            if options.peers {
                 let each = peers_of(job, watch, rank);
                 all["peers"] = each.iter().map(Exchange::json).collect();
             }
@@ -272,4 +315,18 @@ fn as_json(job: &JobMemory, watch: &Watch, peers: bool) -> String {
         })
         .collect();
     format!("{}\n", json!({ "launcher": job.launcher(), "ranks": ranks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_cannot_be_read_hides_no_other_but_is_told_where_it_was_named() {
+        let (good, bad) = (Ok::<u32, &str>(1), Err::<u32, &str>("of another version"));
+        assert_eq!(of_those(false, [good, bad]), Ok(vec![1]));
+        assert_eq!(of_those(false, [bad, bad]), Err("of another version".into()));
+        assert_eq!(of_those(true, [bad]), Err("of another version".into()));
+        assert_eq!(of_those(true, [good]), Ok(vec![1]));
+    }
 }

@@ -63,6 +63,16 @@ fn mistakes_are_one_line() {
         1,
         &["a.gif", ".svg or .png"],
     );
+    refused(&["bench", "pairs", "--pairs", "0"], 2, &["--pairs", "1..=2048"]);
+    refused(&["bench", "pairs", "-n", "1"], 2, &["--ranks", "2..=4096"]);
+    refused(
+        &["bench", "pairs", "--layers", "carrier-pigeon"],
+        1,
+        &["carrier-pigeon", "fm-send-4"],
+    );
+    refused(&["bench", "load", "--stream", "0"], 1, &["--stream 0", "1 byte"]);
+    refused(&["bench", "load", "--others", "x"], 2, &["--others", "x"]);
+    refused(&["top", "--rails", "--status"], 2, &["--rails", "--status"]);
     refused(&["bench", "matmul", "--sizes", "0"], 2, &["--sizes", "1..=65536"]);
     refused(
         &["__layer-probe", "/no/such", "carrier-pigeon", "1", "1"],

@@ -1,6 +1,6 @@
 //! Traffic counters per peer, in memory that another process may watch while the job runs.
 
-use crate::Peer;
+use crate::{Peer, Register};
 
 /// What is counted, per peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumCount, strum::EnumIter)]
@@ -36,4 +36,18 @@ pub trait Counters {
     fn count(&self, peer: Peer, counter: Counter, amount: u64);
     /// A counter that process `of` keeps about `peer`. Any process of its host may look; from elsewhere it may be 0.
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64;
+    /// Set a register of `of`: of mine, or, where it is my part to write that one, of a process of this host that I act for. Each
+    /// has one writer. Where nobody can look, nothing happens.
+    fn set_register(&self, of: Peer, register: Register, value: u64) {
+        let _ = (of, register, value);
+    }
+    /// A register of process `of`. Any process of its host may look; from elsewhere, and where none are kept, it is 0.
+    fn register(&self, of: Peer, register: Register) -> u64 {
+        let _ = (of, register);
+        0
+    }
+    /// Add to a register, as [`set_register`](Self::set_register) has it.
+    fn add_register(&self, of: Peer, register: Register, amount: u64) {
+        self.set_register(of, register, self.register(of, register).wrapping_add(amount));
+    }
 }

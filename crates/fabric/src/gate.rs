@@ -74,6 +74,15 @@ pub struct Gate<P> {
     platform: P,
 }
 
+/// Whether somebody waits for who is inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Not,
+    ForLock,
+    /// For a call that came in without the lock, which cannot see it.
+    MaybeForCall,
+}
+
 /// The guest inside, which goes out when this is dropped: only who holds the lock has one.
 #[must_use]
 pub struct Guest<'a, P: Platform>(&'a Gate<P>);
@@ -335,6 +344,17 @@ impl<P: Platform> Gate<P> {
     pub fn must_step_aside(&self, me: u64) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         state & (SHARED | EARLY) != 0 && (state & SHARED != 0 || self.is_early(me))
+    }
+
+    /// Whether another thread waits for this one, which [must](Self::must_step_aside) let it in.
+    pub fn waited_for(&self, me: u64) -> Waited {
+        if self.holder.load(Ordering::Relaxed) != me {
+            Waited::MaybeForCall
+        } else if self.lock.load(Ordering::Relaxed) == 2 {
+            Waited::ForLock
+        } else {
+            Waited::Not
+        }
     }
 
     /// Whether this thread is inside and counted.

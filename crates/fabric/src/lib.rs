@@ -17,6 +17,7 @@
 //! Protocol code is generic over these traits and monomorphised. Nothing here knows of MPI, of
 //! communicators, or of any messaging layer.
 
+pub mod ability;
 mod bulk;
 mod by_peer;
 pub mod clock;
@@ -35,20 +36,23 @@ mod interrupt;
 pub mod memcheck;
 mod memory;
 mod packet;
+mod peer_flags;
 mod peer_map;
 pub mod progress;
 pub mod publish;
+mod registers;
 #[cfg(feature = "simulated")]
 pub mod segment;
 pub mod slots;
 pub mod sync;
 mod time;
 mod topology;
+mod transfer_memory;
 pub mod wait;
 mod zcopy;
 
 pub use bulk::{BulkTransfer, Completion, Descriptor, Direction, PIECES, Piece, Ticket};
-pub use by_peer::ByPeer;
+pub use by_peer::{ByPeer, NEAR_PEERS};
 pub use counters::{Counter, Counters};
 pub use error::{End, ErrorStatus, FabricError, Fault, Result};
 pub use fault_log::FaultLog;
@@ -59,10 +63,13 @@ pub use memory::{
     bytes_of, line_of,
 };
 pub use packet::{LANES, PACKET_BYTES, PacketQueue, Port, Priority, Route, TrySend, copy_words, fits, lane};
+pub use peer_flags::PeerFlags;
 pub use peer_map::PeerMap;
 pub use progress::ArmedWait;
+pub use registers::{RAIL_WORDS, RAILS_SHOWN, RailFigures, Register};
 pub use time::{Cost, Moment, Time, Work};
-pub use topology::{Distance, Topology};
+pub use topology::{Carried, Distance, Topology};
+pub use transfer_memory::TransferMemory;
 pub use zcopy::ZeroCopy;
 
 /// Names a segment among those of its exporter.

@@ -1,6 +1,6 @@
 //! Remote memory: export a segment, import a peer's, put, get, fence; plain access where the fabric maps.
 
-use crate::{FabricError, Peer, Result, SegmentId};
+use crate::{Completion, FabricError, Peer, Result, SegmentId, Ticket, TransferMemory};
 
 /// Bytes in a cache line, the unit that [`Remote::put_line`] delivers whole.
 pub const LINE_BYTES: usize = 64;
@@ -254,11 +254,39 @@ pub trait Remote {
     fn order(&self) -> Result<()> {
         self.fence()
     }
+    /// As [`order`](Self::order), for a word or line that is put again: the older ones of the same line arrive before. Ways that differ for
+    /// different lines may keep that order by themselves.
+    fn order_line(&self) -> Result<()> {
+        self.order()
+    }
     /// For a user whose long puts are worth several rails: from now on they, and long gets, are striped over those of `rails` (bit 0 for
     /// the first) that work, or over any when none of these does. Short puts go as ever. Such puts may cost a copy, and a round trip before
     /// they begin; [`fence`](Remote::fence) waits for them, and so does [`order`](Remote::order) of this import.
     /// Where there is one way only this changes nothing.
-    fn stripe(&mut self, _rails: u32) {}
+    fn stripe(&self, _rails: u32) {}
+    /// Begin to write all of `from` at `offset`; it is complete when every byte has arrived. Any number may be under way at once, in both
+    /// directions, and end in any order: neither `fence` nor `order` waits for them. An error at the end: the bytes have not all
+    /// arrived, because the segment was withdrawn or the peer is gone. Where there is no way to leave it to the network (mapped memory),
+    /// it is complete when this returns.
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
+        // SAFETY: memory is for one transfer at a time, and this one only reads it.
+        self.put(offset, unsafe { from.bytes() })?;
+        self.fence()?;
+        Ok(Completion::Done)
+    }
+    /// Begin to read into all of `to` from `offset`, as [`start_put`](Self::start_put).
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
+        // SAFETY: memory is for one transfer at a time, and this is it.
+        self.get(offset, unsafe { to.bytes_mut() })?;
+        Ok(Completion::Done)
+    }
+    /// Whether what [`start_put`](Self::start_put) or [`start_get`](Self::start_get) began has ended; after `true` or an error the ticket is
+    /// used up, and the memory not touched any more.
+    fn poll_started(&self, _ticket: Ticket) -> Result<bool> {
+        Ok(true)
+    }
+    /// Give up what was begun. When it returns, the memory is not touched any more; whether bytes of a put arrive, nobody knows.
+    fn cancel_started(&self, _ticket: Ticket) {}
 }
 
 /// Export and import.

@@ -75,6 +75,8 @@ impl Sub for Moment {
 pub enum Cost {
     /// So many bytes are copied by the processor.
     Copy(usize),
+    /// So many bytes are combined with as many others by a reduction's operation.
+    Reduce(usize),
     /// A queue is asked for something new.
     Poll,
     /// So many words are stored to the adapter.
@@ -149,6 +151,18 @@ pub trait Time {
     /// fabric does not see by itself: what it is called for (puts, packets, transfers) it charges there.
     #[inline(always)]
     fn charge(&self, _cost: Cost) {}
+
+    /// Whether short messages may take fast lanes, of which work is charged by [`charge_in_lane`](Self::charge_in_lane) alone.
+    #[inline]
+    fn has_lanes(&self) -> bool {
+        true
+    }
+
+    /// As [`charge`](Self::charge), in a fast lane: never called where the fabric [has none](Self::has_lanes).
+    #[inline(always)]
+    fn charge_in_lane(&self, cost: Cost) {
+        self.charge(cost);
+    }
 }
 
 #[cfg(test)]

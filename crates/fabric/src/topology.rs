@@ -13,6 +13,15 @@ pub enum Distance {
     Far,
 }
 
+/// Bytes that a rail has carried since the job began, what goes again and what frames add included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// From here.
+    pub sent: u64,
+    /// To here.
+    pub received: u64,
+}
+
 /// Hosts, rails, distances.
 #[ambassador::delegatable_trait]
 pub trait Topology {
@@ -33,6 +42,10 @@ pub trait Topology {
     /// that the route has changed between.
     fn reroutes(&self, _peer: Peer) -> u64 {
         0
+    }
+    /// Bytes that `rail` to `peer` has carried. Zeroes where nobody counts them, and before the first message.
+    fn carried(&self, _peer: Peer, _rail: u32) -> Carried {
+        Carried::default()
     }
     /// Cores of this host that this process may use, and processes of the job on this host.
     fn cores_and_processes(&self) -> (u32, u32);

@@ -6,7 +6,7 @@ use crate::config::{Buffers, Interpret};
 use crate::receive_queue;
 use crate::state::{CONTROL_AT_ONCE, FmCounters, FmState, IncomingMessage, MessageStage, acknowledge};
 use crate::wire::{Acks, BEGIN, END, Frame, FrameKind, Header, Malformed, OLDEST, WANTS_ACK};
-use farpost_fabric::{Cost, Fabric, Peer, Priority, TrySend};
+use farpost_fabric::{Cost, Fabric, Peer, Priority, Register, TrySend};
 
 /// What became of a look at the receive queue.
 enum PollOutcome {
@@ -64,6 +64,7 @@ impl<const WORDS: usize> FmState<WORDS> {
             fabric.charge(Cost::Copy(packet.len()));
             self.reject.put(&frame, &header, self.turn);
             self.figures.returned += 1;
+            fabric.add_register(fabric.me(), Register::FmReturned, 1);
         }
     }
 
@@ -260,6 +261,7 @@ impl<const WORDS: usize> FmState<WORDS> {
         fabric.wake(Peer(peer));
         self.owed.told(peer, back.acks);
         self.figures.rejected += 1;
+        fabric.add_register(fabric.me(), Register::FmRejected, 1);
         true
     }
 

@@ -4,6 +4,7 @@
 mod support;
 
 use farpost_fabric::inproc::Config;
+use farpost_fabric::{Counters, Peer, Register};
 use farpost_fm::FmTunables;
 use proptest::prelude::*;
 use support::*;
@@ -140,6 +141,10 @@ fn rejection_reorders_messages_and_not_streams() {
         let figures = nodes[1].fm.figures();
         assert_eq!(figures.rejected, nodes[0].fm.figures().returned);
         assert_eq!(figures.rejected, nodes[0].fm.figures().again);
+        // Who watches the processes sees as many.
+        let fabric = nodes[0].fm.fabric();
+        assert_eq!(fabric.register(Peer(1), Register::FmRejected), figures.rejected);
+        assert_eq!(fabric.register(Peer(0), Register::FmReturned), figures.rejected);
         rejected += figures.rejected;
     }
     assert!(

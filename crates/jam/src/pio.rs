@@ -11,7 +11,7 @@
 use crate::faults::Faults;
 use crate::message::{self, Header, Message, Packet, Service};
 use crate::{JamError, MAX_WORDS};
-use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, Route, TrySend};
+use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, Register, Route, TrySend};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -296,6 +296,7 @@ impl<F: Fabric> Pio<F> {
     #[cold]
     pub fn refuse(&self, peer: Peer, what: &'static str, value: u64) {
         self.refused.set(self.refused.get() + 1);
+        self.fabric.add_register(self.me, Register::JamRefused, 1);
         let error = FabricError::corrupt(peer, what, value);
         self.faults.record(Fault { peer, error });
     }

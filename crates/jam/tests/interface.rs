@@ -3,7 +3,7 @@
 use farpost_fabric::inproc::{Config, InProc, Network};
 use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{
-    Counter, Counters, ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, TrySend,
+    Counter, Counters, ErrorStatus, FabricError, PacketQueue, Peer, Port, Priority, Register, TrySend,
 };
 use farpost_jam::pio::{RECEIVE_COUNT, TRANSMIT};
 use farpost_jam::vi::Batch;
@@ -172,6 +172,9 @@ fn bad_messages_are_counted_and_the_next_good_one_arrives() {
     );
     a.rpc(Peer(1), 77, b"nobody").unwrap();
     until(&jams, || b.refused() == 9);
+    // Who watches the process sees as many.
+    assert_eq!(b.fabric().register(Peer(1), Register::JamRefused), 9);
+    assert_eq!(b.fabric().register(Peer(0), Register::JamRefused), 0);
     // Who and what, to this interface's user too, and counted once each.
     let told: Vec<_> = std::iter::from_fn(|| b.next_fault()).collect();
     assert_eq!(told.len(), 9);

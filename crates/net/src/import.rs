@@ -1,7 +1,9 @@
 //! Segments imported over a network: one's own by loads and stores, those of peers by what the fabric does. What is checked of either is
 //! checked here.
 
-use farpost_fabric::{Grant, LINE_BYTES, Line, LocalMemory, Remote, Result, assert_aligned};
+use farpost_fabric::{
+    Completion, Grant, LINE_BYTES, Line, LocalMemory, Remote, Result, Ticket, TransferMemory, assert_aligned,
+};
 use farpost_mapped::Mapping;
 
 /// A peer's segment, as a fabric reaches it: as [`Remote`], with ranges, permissions and alignment checked before.
@@ -21,7 +23,15 @@ pub trait Far: Clone {
     /// See [`Remote::order`].
     fn order(&self) -> Result<()>;
     /// See [`Remote::stripe`].
-    fn stripe(&mut self, _rails: u32) {}
+    fn stripe(&self, _rails: u32) {}
+    /// See [`Remote::start_put`].
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion>;
+    /// See [`Remote::start_get`].
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion>;
+    /// See [`Remote::poll_started`].
+    fn poll_started(&self, ticket: Ticket) -> Result<bool>;
+    /// See [`Remote::cancel_started`].
+    fn cancel_started(&self, ticket: Ticket);
 }
 
 /// Whose memory it is.
@@ -128,9 +138,46 @@ impl<F: Far> Remote for Imported<F> {
         self.by(|_| (), F::order)
     }
 
-    fn stripe(&mut self, rails: u32) {
-        if let Location::Far(far) = &mut self.at {
+    fn stripe(&self, rails: u32) {
+        if let Location::Far(far) = &self.at {
             far.stripe(rails);
+        }
+    }
+
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
+        self.grant.check_write(offset, from.len())?;
+        match &self.at {
+            Location::Far(far) => far.start_put(offset, from),
+            Location::Own(memory) => {
+                // SAFETY: memory is for one transfer at a time, and this one only reads it.
+                memory.write(offset, unsafe { from.bytes() });
+                Ok(Completion::Done)
+            }
+        }
+    }
+
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
+        self.grant.check(offset, to.len())?;
+        match &self.at {
+            Location::Far(far) => far.start_get(offset, to),
+            Location::Own(memory) => {
+                // SAFETY: memory is for one transfer at a time, and this is it.
+                memory.read(offset, unsafe { to.bytes_mut() });
+                Ok(Completion::Done)
+            }
+        }
+    }
+
+    fn poll_started(&self, ticket: Ticket) -> Result<bool> {
+        match &self.at {
+            Location::Far(far) => far.poll_started(ticket),
+            Location::Own(_) => Ok(true),
+        }
+    }
+
+    fn cancel_started(&self, ticket: Ticket) {
+        if let Location::Far(far) = &self.at {
+            far.cancel_started(ticket);
         }
     }
 }

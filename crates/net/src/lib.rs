@@ -12,7 +12,7 @@ pub mod poll;
 
 pub use import::{Far, Imported};
 
-use farpost_fabric::{Fabric, Peer};
+use farpost_fabric::{Fabric, Peer, RailFigures};
 use farpost_mapped::Mapping;
 use std::rc::Rc;
 
@@ -56,5 +56,10 @@ pub trait NetFabric: Fabric<Export = Mapping> {
     /// Connections and messages so far that did not prove to come from the job.
     fn strangers_turned_away(&self) -> u64 {
         0
+    }
+
+    /// What this process's rails carry, by interface of this host.
+    fn rail_figures(&self) -> Vec<RailFigures> {
+        Vec::new()
     }
 }

@@ -9,7 +9,7 @@
 //! have ended.
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farpost_fabric::wait::{Backoff, Pause, Relax, WaitPolicy};
 use farpost_fabric::{Fabric, FabricError, Fault, Peer, Port, Priority, TrySend};
@@ -86,7 +86,7 @@ impl Fence {
         }
         self.begin();
         let mut backoff = Backoff::default();
-        let (began, mut asked, mut probed) = (Instant::now(), Instant::now(), None);
+        let (began, mut asked, mut probed) = (fabric.now(), fabric.now(), None);
         let missing = loop {
             let moved = progress();
             match self.step(fabric) {
@@ -98,13 +98,13 @@ impl Fence {
                 }
             }
             let pause = backoff.pause(policy);
-            if pause != Pause::Spin && asked.elapsed() >= ASK {
-                asked = Instant::now();
+            if pause != Pause::Spin && fabric.now().since(asked) >= ASK {
+                asked = fabric.now();
                 if self.ask(fabric, &mut progress) {
                     continue;
                 }
                 let round = Some(self.round.get().0);
-                if probed != round && began.elapsed() >= PROBE_AFTER && self.probe(fabric) {
+                if probed != round && fabric.now().since(began) >= PROBE_AFTER && self.probe(fabric) {
                     probed = round;
                 }
             }

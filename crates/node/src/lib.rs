@@ -12,6 +12,7 @@
 
 mod ends;
 mod fence;
+mod host;
 mod layer;
 mod memory;
 mod network;
@@ -23,6 +24,7 @@ mod roll;
 mod settings;
 
 pub use fence::Fence;
+pub use host::{HostAgent, HostRefusal, host_agent, start_host_agent};
 pub use layer::{Layer, MPI_VARIABLES, Same};
 pub use network::Network;
 pub use node::{Interface, Node, NodeFabric};

@@ -154,8 +154,15 @@ impl Node {
 
     /// Whether threads can be started: not where all ranks of a simulated job are in one process.
     pub fn permits_threads(&self) -> bool {
-        let link = self.fabric.network().and_then(network::link);
-        !link.is_some_and(Client::is_within)
+        !self.simulated().is_some_and(Client::is_within)
+    }
+
+    /// The number of each process's host, for the program: on a simulated machine, there.
+    pub(crate) fn nodes(&self) -> &[u32] {
+        match self.simulated() {
+            Some(link) => &link.machine().host_of,
+            None => self.job.host_map(),
+        }
     }
 
     /// What the host of this process is called on a simulated machine, if it is on one.
@@ -163,6 +170,11 @@ impl Node {
         let machine = network::link(self.fabric.network()?)?.machine();
         let host = machine.host_of.get(self.job.rank() as usize)?;
         Some(format!("{}-{host}", machine.machine))
+    }
+
+    /// The link of this process to its simulated machine, if it is on one.
+    pub fn simulated(&self) -> Option<&Client> {
+        network::link(self.fabric.network()?)
     }
 
     /// The link of this process to a simulated machine that wants to know which functions of interfaces the program calls.

@@ -8,6 +8,9 @@ use farpost_portals::agent::Mode;
 /// Variable: where the library of Portals runs for this process. mpiexec reads it too.
 pub const PORTALS: &str = "FARPOST_PORTALS";
 
+/// Variable: the number of the user whose agent of the host is asked; this process's own by default.
+pub(crate) const OWNER: &str = "FARPOST_PORTALS_HOST";
+
 /// Where the library of Portals runs for a process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr, strum::EnumString, strum::VariantArray,

@@ -5,6 +5,8 @@
 //!
 //! Everybody must know who is reached by way of an agent too, which mpiexec tells all of them.
 
+use std::collections::HashMap;
+
 use farpost_fabric::Peer;
 use farpost_job::{Job, JobError, Opening};
 use farpost_portals::agent::{AgentTunables, Routes};
@@ -99,29 +101,30 @@ fn published(job: &Job, of: u32) -> Result<(u32, u32), String> {
     }
 }
 
-/// Every process of the job by number: nid is the number of its host, pid its number there from 1 (so that an id that nobody has
+/// Every process of the job by number, on hosts with the numbers `nodes`: nid is the number of its host, pid its number there from 1 (so that an id that nobody has
 /// set names nobody), jid the process number of rank 0.
 ///
 /// # Errors
 /// A sentence: what another host's process published cannot be had.
-pub fn processes(job: &Job) -> Result<Processes, String> {
+pub fn processes(job: &Job, nodes: &[u32]) -> Result<Processes, String> {
     let jid = match (job.rank(), job.hosts()) {
         (0, _) => std::process::id(),
         (_, 1) => job.pid(0).unwrap_or(0),
         _ => published(job, 0)?.1,
     };
     let mut users = vec![None; job.hosts() as usize];
-    let mut beside = vec![0; job.hosts() as usize];
+    let mut beside = HashMap::new();
     let own = job.host_of(job.rank());
     users[own as usize] = Some(user());
     let mut all = Vec::with_capacity(job.processes() as usize);
-    for (rank, host) in (0..).zip(job.host_map()) {
+    for ((rank, host), node) in (0..).zip(job.host_map()).zip(nodes) {
         let uid = match users[*host as usize] {
             Some(uid) => uid,
             None => *users[*host as usize].insert(published(job, rank)?.0),
         };
-        beside[*host as usize] += 1;
-        let id = ProcessId::new(*host, beside[*host as usize]);
+        let beside = beside.entry(*node).or_insert(0);
+        *beside += 1;
+        let id = ProcessId::new(*node, *beside);
         all.push(Identity { id, uid, jid });
     }
     Ok(Processes::new(all))

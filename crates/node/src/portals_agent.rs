@@ -54,7 +54,7 @@ impl Node {
             Rc::clone(&self.fabric),
             access.as_ref(),
             (&self.settings.portals, &self.settings.wait),
-            Rc::new(processes(&self.job)?),
+            Rc::new(processes(&self.job, self.nodes())?),
             limits,
         );
         made.map_err(|error| format!("{asked}: {error}"))
@@ -110,7 +110,7 @@ impl Node {
 fn agent(node: &Node, routes: &Routes, owner: Owner) -> Result<Agent<NodeFabric>, String> {
     let (job, settings) = (&node.job, &node.settings);
     let (processes, config) = match owner {
-        Owner::Program => (processes(job)?, settings.portals_agent.clone()),
+        Owner::Program => (processes(job, node.nodes())?, settings.portals_agent.clone()),
         // Credits and shares of MPI's own bound what it has here and what waits for it, and it must not lose anything.
         Owner::Mpi => (
             Processes::by_rank(job.host_map().iter().copied()),

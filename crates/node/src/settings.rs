@@ -29,6 +29,7 @@ const OTHER_VARIABLES: &[&str] = &[
     "FARPOST_CXX",
     "FARPOST_LAUNCHER",
     PORTALS,
+    crate::place::OWNER,
     "FARPOST_RSH",
     "FARPOST_RSM_SEGMENTID_FILE",
     "FARPOST_SIM",
@@ -210,7 +211,7 @@ fn installed() -> Option<PathBuf> {
 }
 
 /// The file that this code was loaded from.
-fn this_library() -> Option<PathBuf> {
+pub(crate) fn this_library() -> Option<PathBuf> {
     // SAFETY: a structure of pointers, for which zero is a value.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
     let inside = this_library as *const () as *const libc::c_void;

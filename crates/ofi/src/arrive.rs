@@ -91,7 +91,7 @@ impl Inner {
         let words = |count: usize| -> Option<Vec<u64>> { (0..count).map(|i| wire::word(rest, i)).collect() };
         let answer = |count: usize| match words(count) {
             Some(words) => {
-                self.answered(words, &rest[count * 8..]);
+                self.answered(link, words, &rest[count * 8..]);
                 Some(())
             }
             None => None,

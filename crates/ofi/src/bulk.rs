@@ -115,37 +115,12 @@ impl Inner {
         if self.addresses_count() { address as u64 } else { 0 }
     }
 
-    fn addresses_count(&self) -> bool {
-        self.endpoint.mr_mode() & ffi::FI_MR_VIRT_ADDR != 0
-    }
-}
-
-/// None: a provider's message has its own bounds and its own buffers.
-impl farpost_fabric::ZeroCopy for Ofi {}
-
-impl BulkTransfer for Ofi {
-    fn can_transfer(&self, peer: Peer) -> bool {
-        peer.0 < self.0.size && peer != self.0.me && self.0.known(peer).is_none_or(|link| !link.is_dead())
-    }
-
-    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
-        self.0.check_peer(peer)?;
-        if len == 0 {
-            return Ok(0);
-        }
-        self.0.expose((address, len), writable)
-    }
-
-    fn exposed_base(&self, _peer: Peer, address: usize) -> u64 {
-        self.0.exposed_base(address)
-    }
-
-    fn withdraw(&self, key: u64) {
-        self.0.bulk.withdraw(key);
-    }
-
-    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
-        let inner = &self.0;
+    /// Start a transfer.
+    ///
+    /// # Safety
+    /// As of [`BulkTransfer::submit`].
+    pub unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
+        let inner = self;
         let peer = descriptor.peer;
         inner.check_peer(peer)?;
         if peer == inner.me {
@@ -191,27 +166,65 @@ impl BulkTransfer for Ofi {
         Ok(Completion::Pending(Ticket(ticket)))
     }
 
+    /// Give a transfer up. Its memory is not touched after this.
+    pub fn cancel(&self, ticket: Ticket) {
+        let limit = Duration::from_millis(self.tunables.gone);
+        let began = Instant::now();
+        loop {
+            let Some(link) = self.bulk.cancel(ticket.0) else {
+                return;
+            };
+            // The provider cannot be made to forget an operation: it ends, or its peer does.
+            if began.elapsed() > limit {
+                self.give_up(&link, "a transfer with it could not be brought to an end");
+                return;
+            }
+            if !self.progress() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn addresses_count(&self) -> bool {
+        self.endpoint.mr_mode() & ffi::FI_MR_VIRT_ADDR != 0
+    }
+}
+
+/// None: a provider's message has its own bounds and its own buffers.
+impl farpost_fabric::ZeroCopy for Ofi {}
+
+impl BulkTransfer for Ofi {
+    fn can_transfer(&self, peer: Peer) -> bool {
+        peer.0 < self.0.size && peer != self.0.me && self.0.known(peer).is_none_or(|link| !link.is_dead())
+    }
+
+    unsafe fn expose(&self, peer: Peer, address: usize, len: usize, writable: bool) -> Result<u64> {
+        self.0.check_peer(peer)?;
+        if len == 0 {
+            return Ok(0);
+        }
+        self.0.expose((address, len), writable)
+    }
+
+    fn exposed_base(&self, _peer: Peer, address: usize) -> u64 {
+        self.0.exposed_base(address)
+    }
+
+    fn withdraw(&self, key: u64) {
+        self.0.bulk.withdraw(key);
+    }
+
+    unsafe fn submit(&self, descriptor: &Descriptor) -> Result<Completion> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.submit(descriptor) }
+    }
+
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
         self.0.bulk.poll(ticket.0)
     }
 
     fn cancel_transfer(&self, ticket: Ticket) {
-        let inner = &self.0;
-        let limit = Duration::from_millis(inner.tunables.gone);
-        let began = Instant::now();
-        loop {
-            let Some(link) = inner.bulk.cancel(ticket.0) else {
-                return;
-            };
-            // The provider cannot be made to forget an operation: it ends, or its peer does.
-            if began.elapsed() > limit {
-                inner.give_up(&link, "a transfer with it could not be brought to an end");
-                return;
-            }
-            if !inner.progress() {
-                std::thread::yield_now();
-            }
-        }
+        self.0.cancel(ticket);
     }
 }
 

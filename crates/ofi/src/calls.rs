@@ -71,6 +71,35 @@ pub struct Endpoint {
     mr_mode: c_int,
     /// What it was opened with.
     pub attr: Attributes,
+    /// Operations that the provider has taken, and their bytes.
+    pub sent: Taken,
+    /// Messages and reads that are complete, and their bytes.
+    pub received: Taken,
+}
+
+/// What an endpoint has carried in one direction.
+#[derive(Default)]
+pub struct Taken {
+    pub count: Cell<u64>,
+    pub bytes: Cell<u64>,
+}
+
+impl Taken {
+    /// One more, if the provider took it.
+    #[inline]
+    fn note(&self, offered: Offered, bytes: usize) -> Offered {
+        if offered == Offered::Taken {
+            self.add(bytes);
+        }
+        offered
+    }
+
+    /// One more.
+    #[inline]
+    pub fn add(&self, bytes: usize) {
+        self.count.set(self.count.get() + 1);
+        self.bytes.set(self.bytes.get() + bytes as u64);
+    }
 }
 
 /// What an endpoint's description says of its parts.
@@ -118,6 +147,8 @@ impl Endpoint {
             wait: None,
             mr_mode: attr.domain.mr_mode | if register { ffi::FI_MR_LOCAL } else { 0 },
             attr,
+            sent: Taken::default(),
+            received: Taken::default(),
         };
         endpoint.open_all(completions)?;
         Ok(endpoint)
@@ -259,9 +290,10 @@ impl Endpoint {
     #[inline]
     pub fn inject(&self, bytes: &[u8], to: u64) -> Offered {
         // SAFETY: the endpoint is open; an injected buffer is the caller's again when the call returns.
-        Offered::of(unsafe {
+        let offered = Offered::of(unsafe {
             ((*(*self.ep.get()).msg).inject)(self.ep.get(), bytes.as_ptr().cast(), bytes.len(), to)
-        })
+        });
+        self.sent.note(offered, bytes.len())
     }
 
     /// Send.
@@ -277,9 +309,10 @@ impl Endpoint {
         context: *mut c_void,
     ) -> Offered {
         // SAFETY: the endpoint is open; the caller vouches for the memory.
-        Offered::of(unsafe {
+        let offered = Offered::of(unsafe {
             ((*(*self.ep.get()).msg).send)(self.ep.get(), at.cast(), len, desc, to, context)
-        })
+        });
+        self.sent.note(offered, len)
     }
 
     /// Offer a buffer to receive into.
@@ -312,9 +345,10 @@ impl Endpoint {
         context: *mut c_void,
     ) -> Offered {
         // SAFETY: as for `send`.
-        Offered::of(unsafe {
+        let offered = Offered::of(unsafe {
             ((*(*self.ep.get()).rma).read)(self.ep.get(), at.cast(), len, desc, peer, address, key, context)
-        })
+        });
+        self.received.note(offered, len)
     }
 
     /// Write to a peer's registered memory; the completion means that the bytes are there.
@@ -356,7 +390,7 @@ impl Endpoint {
                 ffi::FI_DELIVERY_COMPLETE | 1 << 24,
             )
         };
-        Offered::of(code)
+        self.sent.note(Offered::of(code), len)
     }
 
     /// Take completions into the first of `entries`.

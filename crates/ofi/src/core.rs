@@ -14,6 +14,7 @@ use super::poller::Poller;
 use super::readers::Readers;
 use super::segment_table::Segments;
 use super::transfers::Bulk;
+use super::under_way::StartedTransfers;
 use super::wire::{self, Small, control};
 use super::{OfiOptions, OfiTunables, ffi, survey};
 use farpost_fabric::clock::Clock;
@@ -82,6 +83,7 @@ pub struct Inner {
     pub bulk: Bulk,
     pub poller: Poller,
     pub answers: Answers,
+    pub started: StartedTransfers,
     faults: RefCell<FaultLog>,
     pub faulted: Cell<bool>,
     /// Messages that did not prove to come from the job.
@@ -221,6 +223,7 @@ impl Listening {
             packets: Packets::new(tunables.packets as u32),
             bulk: Bulk::new(&endpoint),
             answers: Answers::default(),
+            started: StartedTransfers::default(),
             faults: RefCell::default(),
             faulted: Cell::new(false),
             strangers: Cell::new(0),
@@ -630,6 +633,7 @@ impl Inner {
             OperationKind::Receive => {
                 // SAFETY: received: the provider is done with it until it is posted again, below.
                 let bytes = unsafe { it.received(entry.len) };
+                self.endpoint.received.add(bytes.len());
                 self.arrived(bytes);
                 self.post(operation);
             }

@@ -50,12 +50,14 @@ mod poller;
 mod read;
 mod readers;
 mod segment_table;
+mod started;
 mod survey;
 #[cfg(test)]
 mod tests;
 mod token;
 mod traits;
 mod transfers;
+mod under_way;
 mod waiting;
 mod wire;
 

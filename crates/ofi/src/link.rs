@@ -78,6 +78,8 @@ pub struct Link {
     pub told_segments: Cell<usize>,
     /// What it lets us import, by segment.
     pub directory: RefCell<BTreeMap<u32, Announced>>,
+    /// How often each segment of its was said to be withdrawn, or offered differently.
+    pub withdrawals: RefCell<BTreeMap<u32, u64>>,
     /// Where a new connection proves that it can be reached.
     pub probe: RefCell<Option<super::alive::Probe>>,
     pub counters: [Cell<u64>; Counter::COUNT],
@@ -108,6 +110,16 @@ impl Link {
     pub fn count(&self, counter: Counter, amount: u64) {
         let cell = &self.counters[counter as usize];
         cell.set(cell.get().wrapping_add(amount));
+    }
+
+    /// How often it said that segment `id` was withdrawn, or is offered differently.
+    pub fn withdrawals(&self, id: u32) -> u64 {
+        self.withdrawals.borrow().get(&id).copied().unwrap_or(0)
+    }
+
+    /// Bytes in one answer to a get.
+    pub fn get_limit(&self) -> usize {
+        self.message.get().saturating_sub(64)
     }
 
     /// Whether it is given up.

@@ -11,10 +11,11 @@ use super::Ofi;
 use super::core::Inner;
 use super::link::{Announced, Link};
 use super::read::READ_FROM;
+use super::under_way::OfSegment;
 use super::wire::{self, Small, control, outcome};
 use farpost_fabric::{
-    Access, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RemoteMemory, Result,
-    SegmentId,
+    Access, Completion, FabricError, Grant, LINE_BYTES, Line, LocalMemory, Peer, Permission, RailFigures,
+    RemoteMemory, Result, SegmentId, Ticket, TransferMemory,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
@@ -58,6 +59,7 @@ impl Inner {
     pub fn on_withdraw(&self, link: &Rc<Link>, words: &[u64]) -> Option<()> {
         let id = u32::try_from(words[0]).ok()?;
         link.directory.borrow_mut().remove(&id);
+        *link.withdrawals.borrow_mut().entry(id).or_default() += 1;
         Some(())
     }
 
@@ -83,7 +85,7 @@ impl Inner {
         self.resolve(link)?;
         let entries = self.segments.entries();
         let entry = entries.get(usize::try_from(handle).ok()?)?;
-        if !Rc::ptr_eq(&entry.link, link) || len as usize > get_limit(link) {
+        if !Rc::ptr_eq(&entry.link, link) || len as usize > link.get_limit() {
             return None;
         }
         let answer = |outcome| Small::control(link.token(), self.me.0, control::GOT, 0, &[number, outcome]);
@@ -98,11 +100,6 @@ impl Inner {
     }
 }
 
-/// Bytes in one answer to a get.
-fn get_limit(link: &Link) -> usize {
-    link.message.get().saturating_sub(64)
-}
-
 /// A peer's segment.
 #[derive(Clone)]
 pub struct FarSegment {
@@ -110,6 +107,8 @@ pub struct FarSegment {
     link: Rc<Link>,
     id: SegmentId,
     handle: u32,
+    /// How often its withdrawal had been told before it was imported.
+    told: u64,
 }
 
 /// A segment as imported.
@@ -122,6 +121,16 @@ impl FarSegment {
         self.inner.check_alive(&self.link)?;
         self.link.unfenced.set(true);
         Ok(())
+    }
+}
+
+impl FarSegment {
+    fn of_segment(&self) -> OfSegment {
+        OfSegment {
+            link: Rc::clone(&self.link),
+            id: self.id,
+            handle: self.handle,
+        }
     }
 }
 
@@ -193,7 +202,7 @@ impl Far for FarSegment {
             }
         }
         let mut at = offset;
-        for part in to.chunks_mut(get_limit(&self.link)) {
+        for part in to.chunks_mut(self.link.get_limit()) {
             let words = [u64::from(self.handle), at as u64, part.len() as u64];
             let answer = self.inner.ask(&self.link, control::GET, &words, "a get")?;
             let bytes = self.inner.answers.bytes.take();
@@ -219,6 +228,32 @@ impl Far for FarSegment {
         self.inner.check_alive(&self.link)
     }
 
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
+        let segment = self.of_segment();
+        // SAFETY: memory is for one transfer at a time, and this one only reads it.
+        self.put(offset, unsafe { from.bytes() })?;
+        Ok(self.inner.start_fence(&segment, self.told, from))
+    }
+
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
+        self.inner.check_alive(&self.link)?;
+        if to.is_empty() {
+            return Ok(Completion::Done);
+        }
+        if self.inner.resolve(&self.link).is_none() {
+            self.inner.check_alive(&self.link)?;
+        }
+        Ok(self.inner.start_get(&self.of_segment(), offset, to))
+    }
+
+    fn poll_started(&self, ticket: Ticket) -> Result<bool> {
+        self.inner.poll_started(ticket)
+    }
+
+    fn cancel_started(&self, ticket: Ticket) {
+        self.inner.cancel_started(ticket);
+    }
+
     /// Messages to a peer arrive in order, and all puts are messages.
     #[inline]
     fn order(&self) -> Result<()> {
@@ -229,6 +264,31 @@ impl Far for FarSegment {
 impl NetFabric for Ofi {
     fn strangers_turned_away(&self) -> u64 {
         self.strangers()
+    }
+
+    /// One for all peers: which interfaces a provider uses, it does not say.
+    fn rail_figures(&self) -> Vec<RailFigures> {
+        let inner = &self.0;
+        let met = inner.met.borrow();
+        let up = met
+            .iter()
+            .filter(|link| !link.is_dead() && !link.left.get())
+            .count();
+        let down = met
+            .iter()
+            .filter(|link| link.is_dead() && !link.left.get())
+            .count();
+        let (sent, received) = (&inner.endpoint.sent, &inner.endpoint.received);
+        vec![RailFigures {
+            name: inner.card.provider.clone(),
+            up: up as u32,
+            down: down as u32,
+            sent: sent.count.get(),
+            sent_bytes: sent.bytes.get(),
+            received: received.count.get(),
+            received_bytes: received.bytes.get(),
+            reroutes: 0,
+        }]
     }
 }
 
@@ -288,6 +348,7 @@ impl RemoteMemory for Ofi {
         }
         let link = Rc::clone(inner.link(peer));
         inner.check_alive(&link)?;
+        let told = link.withdrawals(id.0);
         let (handle, found) = inner.reach(&link, id, len, permission)?;
         let grant = Grant::new(owner, found, Some(permission), wanted)?;
         let inner = Rc::clone(inner);
@@ -297,6 +358,7 @@ impl RemoteMemory for Ofi {
                 link,
                 id,
                 handle,
+                told,
             },
             grant,
         ))

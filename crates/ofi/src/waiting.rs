@@ -105,7 +105,10 @@ impl Inner {
     }
 
     /// An answer came.
-    pub fn answered(&self, words: Vec<u64>, bytes: &[u8]) {
+    pub fn answered(&self, link: &Rc<Link>, words: Vec<u64>, bytes: &[u8]) {
+        if self.answered_started(link, &words, bytes) {
+            return;
+        }
         // An answer to a question that nobody waits for any more is of no use.
         if words[0] == self.answers.awaited.get() && self.answers.awaited.get() != 0 {
             *self.answers.bytes.borrow_mut() = bytes.to_vec();

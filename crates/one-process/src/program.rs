@@ -75,8 +75,8 @@ unsafe extern "C" fn first_module(info: *mut libc::dl_phdr_info, _: usize, found
         entry = unsafe { entry.add(1) };
     }
     let mut add = |address: usize| {
-        // SAFETY: the linker's word that functions of this type are there; null and -1 are none.
         if address != 0 && address != usize::MAX {
+            // SAFETY: the linker's word that functions of this type are there; null and -1 are none.
             found.push(unsafe { std::mem::transmute::<usize, Main>(address) });
         }
     };

@@ -1,6 +1,7 @@
 //! A rank, as it is known to what it calls.
 
 use crate::generators::Random;
+use crate::host::{Host, host};
 use corosensei::Yielder;
 use libc::{c_int, c_void};
 use std::cell::{Cell, RefCell};
@@ -76,7 +77,13 @@ impl Rank {
     }
 }
 
-/// What the library asks the machine by ([`CALL`](farpost_simlink::client::CALL)).
+/// What the library counts instructions by ([`INSTRUCTIONS`](farpost_simlink::way::INSTRUCTIONS)).
+#[unsafe(no_mangle)]
+pub extern "C" fn farpost_sim_instructions() -> u64 {
+    host().map_or(0, Host::instructions)
+}
+
+/// What the library asks the machine by ([`CALL`](farpost_simlink::way::CALL)).
 ///
 /// # Safety
 /// `question` is `len` bytes; `answered` has room for a number.

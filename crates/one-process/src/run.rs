@@ -12,7 +12,8 @@ use farpost_sim::coordinator::{Connection, Coordinator, CoordinatorError, Watch}
 use farpost_sim::core::Core;
 use farpost_sim::plan::{Plan, VARIABLE};
 use farpost_sim::stack::{RankStack, stacks};
-use farpost_simlink::wire::SOCKET;
+use farpost_simlink::compute::Instructions;
+use farpost_simlink::wire::{Compute, SOCKET};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::CString;
 use std::io::Write;
@@ -51,7 +52,11 @@ fn try_run(program: Program, arguments: Vec<CString>) -> Result<i32, String> {
     }
     // SAFETY: this process has one thread.
     unsafe { std::env::set_var(SOCKET, "the coordinator of this process") };
-    let host = Host::begin(program, Surroundings::new(arguments), memory);
+    let instructions = match plan.compute {
+        Compute::Counted(_) => Some(Instructions::begin()?),
+        Compute::Nothing | Compute::Measured(_) => None,
+    };
+    let host = Host::begin(program, Surroundings::new(arguments), memory, instructions);
     signals::tell_of_them();
     let no_stack = |error| format!("no stacks for {} ranks: {error}", plan.ranks);
     let found: std::io::Result<Vec<RankStack>> =
@@ -72,8 +77,8 @@ fn try_run(program: Program, arguments: Vec<CString>) -> Result<i32, String> {
     let mut out = std::io::stdout().lock();
     // Whoever closes the pipe has read enough.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    if !plan.quiet && result.is_ok() {
-        eprintln!("{}", plan.report(coordinator.core(), now().saturating_sub(began)));
+    for line in plan.report(coordinator.core(), now().saturating_sub(began), result.is_ok()) {
+        eprintln!("farpost sim: {line}");
     }
     // What ranks that have not ended keep stays as it is.
     std::mem::forget(coordinator);

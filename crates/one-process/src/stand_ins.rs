@@ -89,6 +89,31 @@ pub unsafe extern "C" fn __cxa_atexit(function: AtEnd, argument: *mut c_void, mo
     unsafe { std::mem::transmute::<*mut c_void, Real>(real)(function, argument, module) }
 }
 
+/// See `fclose(3)`. The standard streams are all ranks': they stay open, with what was written to them on its way.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
+    unsafe extern "C" {
+        static stdin: *mut libc::FILE;
+        static stdout: *mut libc::FILE;
+        static stderr: *mut libc::FILE;
+    }
+    // SAFETY: variables of the C library's, which nobody changes meanwhile: the process has one thread.
+    let standard = unsafe { [stdin, stdout, stderr] };
+    if running().is_some() && standard.contains(&stream) {
+        // SAFETY: an open stream.
+        return unsafe { libc::fflush(stream) };
+    }
+    let Some(real) = next(c"fclose") else {
+        return libc::EOF;
+    };
+    type Real = unsafe extern "C" fn(*mut libc::FILE) -> c_int;
+    // SAFETY: as for `__cxa_atexit`.
+    unsafe { std::mem::transmute::<*mut c_void, Real>(real)(stream) }
+}
+
 /// The program wants what ranks in one process cannot have.
 fn refuse(rank: &Rank, what: &str) -> ! {
     eprintln!(
@@ -129,8 +154,8 @@ pub extern "C" fn fork() -> libc::pid_t {
     if let Some(rank) = running() {
         refuse(rank, "calls fork");
     }
-    // SAFETY: as for `__cxa_atexit`.
     match next(c"fork") {
+        // SAFETY: as for `__cxa_atexit`.
         Some(real) => unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> libc::pid_t>(real)() },
         None => -1,
     }

@@ -4,10 +4,11 @@ use crate::host::Host;
 use crate::rank::{Rank, Stop, set_running};
 use crate::stand_ins;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use farpost_job::End;
 use farpost_sim::coordinator::{Connection, Said};
 use farpost_sim::memory::{Displaced, OwnProcess};
 use farpost_sim::stack::RankStack;
-use libc::{c_char, c_int};
+use libc::c_char;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl Turns {
                 Ok(environment) => self.environment = environment,
                 Err(why) => {
                     eprintln!("farpost sim: {why}");
-                    self.finish(1);
+                    self.finish(End::Exit(1));
                     return Stop::Ended(1);
                 }
             }
@@ -70,18 +71,30 @@ impl Turns {
         // SAFETY: as above.
         self.environment = unsafe { environ };
         if let Stop::Ended(code) = stop {
-            self.finish(code);
+            self.finish(End::Exit(code & 0xff));
         }
         stop
     }
 
-    /// The rank has ended.
-    fn finish(&mut self, code: c_int) {
+    /// The rank does not run any more.
+    fn stop_for_ever(&mut self) {
         if let Some(mut coroutine) = self.coroutine.take() {
             // SAFETY: what is left on the stack is the program's and what it has called, which a process that ends leaves as it is too. Nobody comes back.
             unsafe { coroutine.force_reset() };
         }
-        self.host.ended(self.rank.number, code);
+    }
+
+    /// The rank has ended.
+    fn finish(&mut self, end: End) {
+        self.stop_for_ever();
+        self.host.ended(self.rank.number, end);
+    }
+}
+
+/// A rank that the coordinator has turned away is left where it stands.
+impl Drop for Turns {
+    fn drop(&mut self) {
+        self.stop_for_ever();
     }
 }
 
@@ -94,13 +107,12 @@ impl Connection for Turns {
     }
 
     fn tell(&mut self, bytes: &[u8]) -> bool {
+        if self.coroutine.is_none() {
+            return false;
+        }
         let mut answer = self.rank.answer.borrow_mut();
         answer.clear();
         answer.extend_from_slice(bytes);
-        true
-    }
-
-    fn is_within(&self) -> bool {
         true
     }
 
@@ -112,6 +124,14 @@ impl Connection for Turns {
 
     fn state(&self) -> &'static str {
         "stands still"
+    }
+
+    fn has_threads(&self) -> bool {
+        false
+    }
+
+    fn kill(&mut self) {
+        self.finish(End::Signal(libc::SIGKILL));
     }
 
     fn let_go(mut self: Box<Self>) {

@@ -5,6 +5,7 @@ use crate::backend::{Backend, Waiting, Waits};
 use crate::bridge::{Mode, Record, Request, Update, Write};
 use crate::error::Error;
 use crate::handlers::Handlers;
+use crate::host::Member;
 use crate::interface::Interface;
 use crate::library::{Library, Outgoing, Processes, Target};
 use crate::net::NetTunables;
@@ -16,12 +17,14 @@ use farpost_fabric::{Distance, Fabric, Peer};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A network interface, of either kind.
+/// A network interface, of any kind.
 pub enum AnyInterface<F: Fabric> {
     /// Library and network layer in this process.
     Inline(Box<Interface<F>>),
     /// The network layer in an agent, and the library there or here.
     Agent(Box<Client<F>>),
+    /// The host's, whose agent has both.
+    Host(Box<Member>),
 }
 
 macro_rules! both {
@@ -29,6 +32,7 @@ macro_rules! both {
         match $self {
             AnyInterface::Inline($it) => $call,
             AnyInterface::Agent($it) => $call,
+            AnyInterface::Host($it) => $call,
         }
     };
 }
@@ -73,8 +77,8 @@ impl<F: Fabric> AnyInterface<F> {
 
     fn agent(&self) -> Option<&Client<F>> {
         match self {
-            Self::Inline(_) => None,
             Self::Agent(it) => Some(it),
+            _ => None,
         }
     }
 
@@ -106,7 +110,21 @@ impl<F: Fabric> AnyInterface<F> {
                 Ok(())
             }
             AnyInterface::Agent(it) => it.reopen(desired, patience),
+            // Who has left joins again, as another member.
+            AnyInterface::Host(_) => Err(Error::NiInvalid.into()),
         }
+    }
+
+    /// Of the host's interface: how long a wait may last without a look around. Others sleep as their fabric does.
+    pub fn set_longest_sleep(&self, longest: Duration) {
+        if let Self::Host(it) = self {
+            it.set_longest_sleep(longest);
+        }
+    }
+
+    /// Whether events of the host's interface are to be shown to handlers, for which somebody has to ask.
+    pub fn has_handlers(&self) -> bool {
+        matches!(self, Self::Host(it) if it.has_handlers())
     }
 
     /// Let the agent have the core, in a call that asks again at once.
@@ -129,7 +147,11 @@ impl<F: Fabric> AnyInterface<F> {
 
     /// Whether there was an agent and it has ended, or does not serve this process any longer: nothing will come any more.
     pub fn agent_has_ended(&self) -> bool {
-        self.agent().is_some_and(Client::has_ended)
+        match self {
+            Self::Inline(_) => false,
+            Self::Agent(it) => it.has_ended(),
+            Self::Host(it) => it.has_ended(),
+        }
     }
 
     /// Before a sleep: tell others what they wait for. An agent does that by itself.

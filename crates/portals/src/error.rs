@@ -76,4 +76,6 @@ codes! {
     SrIndexInvalid = 23, "PTL_SR_INDEX_INVALID", "there is no such status register";
     /// Anything else.
     UnknownError = 24, "PTL_UNKNOWN_ERROR", "an error without a name";
+    /// Another process has the number.
+    PidInUse = 26, "PTL_PID_INUSE", "another process has this process identifier";
 }

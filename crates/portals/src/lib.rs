@@ -6,6 +6,7 @@
 //! | [`library`] | objects and address translation: portal table, match lists, descriptors, event queues, access control; no input or output, no fabric, no address space |
 //! | [`NetworkInterface`] | the calls of an interface: of an [`Interface`], an agent's [`Client`](agent::Client), or whichever was chosen, [`AnyInterface`] |
 //! | [`agent`] | a network interface by way of a separate process, the agent, that serves several |
+//! | [`host`] | a network interface of processes that need not be of one job, by way of an agent of their host's |
 //! | [`net`] | the network layer: moves a header and a body between processes; preallocated structures, go-back-n |
 //! | [`interface`] | a network interface with both in the application's address space |
 //! | [`memory`] | the program's memory: lists of segments and the copies from and to them |
@@ -24,6 +25,7 @@ mod backend;
 mod bridge;
 pub mod error;
 mod handlers;
+pub mod host;
 pub mod interface;
 pub mod library;
 mod malformed;

@@ -41,7 +41,7 @@ fn everything<F: Fabric + 'static>(world: &World<F>, sizes: &[usize]) {
 fn carried<F: Fabric + 'static>(world: &World<F>) -> bool {
     match world.client(1) {
         AnyInterface::Agent(client) => client.is_carried(),
-        AnyInterface::Inline(_) => false,
+        _ => false,
     }
 }
 

@@ -6,10 +6,10 @@ use farpost_fabric::clock::Clock;
 use farpost_fabric::forward::*;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Access, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance, End,
+    Access, BulkTransfer, Carried, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance, End,
     ErrorStatus, Fabric, Fault, Interrupt, Line, Moment, PacketQueue, Peer, Permission, Piece, Port,
-    Priority, Remote, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake,
-    ZeroCopy,
+    Priority, RailFigures, Register, Remote, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology,
+    TransferMemory, TrySend, Wake, ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{NetFabric, ambassador_impl_NetFabric};

@@ -18,9 +18,10 @@ use delegate::delegate;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
-    Access, ArmedWait, BulkTransfer, Completion, Cost, Counter, Counters, Descriptor, Direction, Distance,
-    End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece, Port,
-    Priority, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake, ZeroCopy,
+    Access, ArmedWait, BulkTransfer, Carried, Completion, Cost, Counter, Counters, Descriptor, Direction,
+    Distance, End, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Permission, Piece,
+    Port, Priority, Register, RemoteMemory, Result, Route, SegmentId, Ticket, Time, Topology, TrySend, Wake,
+    ZeroCopy,
 };
 use farpost_mapped::Mapping;
 use farpost_net::NetFabric;
@@ -43,6 +44,8 @@ pub struct Routed<N> {
     size: u32,
     pace: Pace,
     tally: tally::Tally,
+    /// The network is simulated: work costs time there that is charged.
+    charges: bool,
 }
 
 impl<N: NetFabric> Routed<N> {
@@ -60,6 +63,7 @@ impl<N: NetFabric> Routed<N> {
         );
         let neighbours = host_of.iter().filter(|host| **host == my_host).count() > 1;
         Self {
+            charges: far.as_ref().is_some_and(|far| !far.has_lanes()),
             size: near.size(),
             near,
             far,
@@ -145,6 +149,14 @@ impl<N: NetFabric> Routed<N> {
         self.pace.hurry();
         if near {
             self.near.disarm_wait();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_far(&self, cost: Cost) {
+        if let Some(far) = &self.far {
+            far.charge(cost);
         }
     }
 
@@ -414,10 +426,17 @@ impl<N: NetFabric> Time for Routed<N> {
     /// Only a simulated network is no part of what work costs anyway.
     #[inline(always)]
     fn charge(&self, cost: Cost) {
-        if let Some(far) = &self.far {
-            far.charge(cost);
+        if self.charges {
+            self.charge_far(cost);
         }
     }
+
+    fn has_lanes(&self) -> bool {
+        !self.charges
+    }
+
+    #[inline(always)]
+    fn charge_in_lane(&self, _cost: Cost) {}
 }
 
 impl<N: NetFabric> Interrupt for Routed<N> {
@@ -521,6 +540,8 @@ impl<N: NetFabric> Counters for Routed<N> {
         to self.near {
             #[inline]
             fn count(&self, peer: Peer, counter: Counter, amount: u64);
+            fn set_register(&self, of: Peer, register: Register, value: u64);
+            fn register(&self, of: Peer, register: Register) -> u64;
         }
     }
 
@@ -557,6 +578,7 @@ impl<N: NetFabric> Topology for Routed<N> {
             fn rails(&self, peer: Peer) -> u32;
             fn rail_works(&self, peer: Peer, rail: u32) -> bool;
             fn reroutes(&self, peer: Peer) -> u64;
+            fn carried(&self, peer: Peer, rail: u32) -> Carried;
         }
     }
 
@@ -595,7 +617,12 @@ impl<N: NetFabric> Fabric for Routed<N> {
     fn progress(&self) -> bool {
         match &self.far {
             None => false,
-            Some(far) => self.pace.poll(|| far.progress()),
+            Some(far) => self.pace.poll(|| {
+                if self.tally.is_due() {
+                    self.tell_counters(true);
+                }
+                far.progress()
+            }),
         }
     }
 

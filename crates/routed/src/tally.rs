@@ -3,10 +3,11 @@
 //! Cost class: *set-up path*; before sleeping.
 
 use super::Routed;
-use farpost_fabric::{Counter, Counters, Fabric, Peer};
+use farpost_fabric::{Counter, Counters, Fabric, Moment, Peer};
 use farpost_net::NetFabric;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// Counters that the network keeps and protocols do not: of the others the host's memory has its own count.
 pub const COPIED: [Counter; 3] = [Counter::Stalls, Counter::Retries, Counter::BulkBytes];
@@ -17,13 +18,30 @@ pub struct Tally {
     told: RefCell<HashMap<(u32, usize), u64>>,
     strangers: Cell<u64>,
     calls: Cell<u32>,
+    /// Polls of the network since all was copied.
+    polls: Cell<u32>,
+    /// When rails were last shown.
+    shown: Cell<Option<Moment>>,
 }
+
+/// After so many polls of the network all is copied by a process that never sleeps: a poll costs a system call.
+const POLLS: u32 = 1 << 16;
+/// Rails are shown no more often than this by a process that sleeps often.
+const SHOWN_EACH: Duration = Duration::from_millis(10);
 
 impl Tally {
     /// How much of a counter is in the host's memory already.
     pub fn told(&self, peer: Peer, counter: Counter) -> u64 {
         let told = self.told.borrow();
         told.get(&(peer.0, counter as usize)).copied().unwrap_or(0)
+    }
+
+    /// The network is polled: whether all is to be copied, since the process may never sleep.
+    #[inline]
+    pub fn is_due(&self) -> bool {
+        let polls = self.polls.get().wrapping_add(1);
+        self.polls.set(polls);
+        polls.is_multiple_of(POLLS)
     }
 }
 
@@ -57,6 +75,12 @@ impl<N: NetFabric> Routed<N> {
         let new = strangers.wrapping_sub(self.tally.strangers.replace(strangers));
         if new != 0 {
             self.near.count(self.me, Counter::Faults, new);
+        }
+        let now = far.now();
+        let fresh = |shown: Moment| now - shown < SHOWN_EACH;
+        if at_once || !self.tally.shown.get().is_some_and(fresh) {
+            self.tally.shown.set(Some(now));
+            self.near.show_rails(&far.rail_figures());
         }
     }
 }

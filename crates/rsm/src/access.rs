@@ -20,14 +20,7 @@ impl<F: Fabric> ImportState<F> {
         if !offset.is_multiple_of(size) {
             return Err(misaligned(offset, size));
         }
-        self.check_handle()?;
-        let memory = match memory(self) {
-            Some(memory) if self.perm.allows(wanted) => memory,
-            _ => return Err(self.denied(wanted)),
-        };
-        if offset > self.len || len > self.len - offset {
-            return Err(self.outside(offset, len));
-        }
+        let memory = self.check_access(offset, len, wanted)?;
         if self.mode.get() == Mode::Implicit {
             if self.barriers.get() == 0 {
                 return fail!(
@@ -39,8 +32,26 @@ impl<F: Fabric> ImportState<F> {
         Ok(memory)
     }
 
+    /// What accesses check in any mode.
+    #[inline]
+    pub(crate) fn check_access(&self, offset: usize, len: usize, wanted: Perm) -> Result<&F::Import> {
+        self.check_handle()?;
+        let memory = match memory(self) {
+            Some(memory) if self.perm.allows(wanted) => memory,
+            _ => return Err(self.denied(wanted)),
+        };
+        if offset > self.len || len > self.len - offset {
+            return Err(self.outside(offset, len));
+        }
+        if self.rails.get() != 0 {
+            self.check_rails(self.rails.get())?;
+        }
+        Ok(memory)
+    }
+
     #[cold]
     fn denied(&self, wanted: Perm) -> RsmError {
+        self.inner.refuse(|refused| &mut refused.denied);
         error!(
             PERM_DENIED: "segment {:#x} of node {} was connected with 0{:o}; this needs 0{:o}",
             self.id, self.peer.0, self.perm.0, wanted.0
@@ -49,7 +60,7 @@ impl<F: Fabric> ImportState<F> {
 
     #[cold]
     fn outside(&self, offset: usize, len: usize) -> RsmError {
-        self.inner.faults.count(|refused| &mut refused.ranges);
+        self.inner.refuse(|refused| &mut refused.ranges);
         let code = if self.mapped.get() {
             Code::BAD_OFFSET
         } else {

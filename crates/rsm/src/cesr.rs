@@ -57,6 +57,11 @@ impl Cesr {
         }
     }
 
+    /// The code of the oldest error, 0 without one.
+    pub fn code(&self) -> u64 {
+        self.0.as_ref().map_or(0, |report| report.cause as u64)
+    }
+
     /// What is there; nothing afterwards.
     pub fn take(&mut self) -> Option<ErrorReport> {
         self.0.take()

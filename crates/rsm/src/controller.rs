@@ -3,8 +3,8 @@
 
 use crate::error::Result;
 use crate::names::{Controller, NodeId};
-use crate::state::{CONNECTIONS_MAX, Rsm};
-use farpost_fabric::{Distance, Fabric, Peer};
+use crate::state::{CONNECTIONS_MAX, Import, ImportState, Inner, Rsm};
+use farpost_fabric::{Carried, Distance, Fabric, Peer, Remote};
 
 /// What a controller can do (`rsmapi_controller_attr_t`). Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,19 @@ pub struct RemoteController {
     pub active: bool,
 }
 
+/// A rail to a node: a stripe that puts and gets may be told to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RailStatus {
+    /// Its controller.
+    pub controller: Controller,
+    /// The controller's name.
+    pub name: String,
+    /// Whether anything goes this way now.
+    pub works: bool,
+    /// Bytes that it has carried between the two processes, with all that goes between them. The host's memory counts none.
+    pub carried: Carried,
+}
+
 /// Over how many rails transfers to a node are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Striping {
@@ -98,11 +111,7 @@ impl<F: Fabric> Rsm<F> {
 
     /// What a controller is called.
     pub fn controller_name(&self, controller: Controller) -> String {
-        match controller {
-            Controller::Loopback => "loopback".into(),
-            Controller::Host => "shm0".into(),
-            Controller::Rail(rail) => format!("{}{rail}", self.inner.fabric.name()),
-        }
+        self.inner.controller_name(controller)
     }
 
     /// The controller of that name (`rsm_get_controller`).
@@ -115,7 +124,7 @@ impl<F: Fabric> Rsm<F> {
             .iter()
             .find(|controller| self.controller_name(**controller) == name);
         found.copied().ok_or_else(|| {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             let names: Vec<String> = all.iter().map(|c| self.controller_name(*c)).collect();
             error!(CTLR_NOT_PRESENT: "there is no controller {name:?}: here are {}", names.join(", "))
         })
@@ -190,7 +199,7 @@ impl<F: Fabric> Rsm<F> {
     pub fn striping(&self, node: NodeId) -> Result<Striping> {
         let fabric = &self.inner.fabric;
         if node >= fabric.size() {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             return fail!(
                 REMOTE_NODE_UNREACHABLE: "there is no node {node}: there are nodes 0 to {}", self.nodes() - 1
             );
@@ -203,6 +212,29 @@ impl<F: Fabric> Rsm<F> {
         })
     }
 
+    /// The rails to `node`: by one of these go puts and gets, by several the long ones. To this host there is one way, and it works.
+    ///
+    /// # Errors
+    /// `REMOTE_NODE_UNREACHABLE`: there is no such node.
+    pub fn rails_to(&self, node: NodeId) -> Result<Vec<RailStatus>> {
+        let Striping { rails, .. } = self.striping(node)?;
+        let (fabric, peer) = (&self.inner.fabric, Peer(node));
+        let status = |rail| {
+            let controller = match fabric.distance(peer) {
+                Distance::Same => Controller::Loopback,
+                Distance::Host => Controller::Host,
+                Distance::Far => Controller::Rail(rail),
+            };
+            RailStatus {
+                controller,
+                name: self.controller_name(controller),
+                works: fabric.rail_works(peer, rail),
+                carried: fabric.carried(peer, rail),
+            }
+        };
+        Ok((0..rails).map(status).collect())
+    }
+
     /// This process as a node.
     pub fn node(&self) -> NodeId {
         self.inner.fabric.me().0
@@ -211,5 +243,76 @@ impl<F: Fabric> Rsm<F> {
     /// Nodes of the interconnect: processes of the job.
     pub fn nodes(&self) -> u32 {
         self.inner.fabric.size()
+    }
+}
+
+impl<F: Fabric> Inner<F> {
+    fn controller_name(&self, controller: Controller) -> String {
+        match controller {
+            Controller::Loopback => "loopback".into(),
+            Controller::Host => "shm0".into(),
+            Controller::Rail(rail) => format!("{}{rail}", self.fabric.name()),
+        }
+    }
+}
+
+impl<F: Fabric> ImportState<F> {
+    /// Whether all of these rails, a bit each, work.
+    #[cold]
+    pub(crate) fn check_rails(&self, rails: u32) -> Result<()> {
+        let fabric = &self.inner.fabric;
+        let down = (0..u32::BITS).find(|rail| rails >> rail & 1 != 0 && !fabric.rail_works(self.peer, *rail));
+        match down {
+            None => Ok(()),
+            Some(rail) => fail!(
+                REMOTE_NODE_UNREACHABLE: "rail {} to node {}, which this connection was told to use, does not work now: name others",
+                self.inner.controller_name(Controller::Rail(rail)), self.peer.0
+            ),
+        }
+    }
+}
+
+impl<F: Fabric> Import<F> {
+    /// From now on stripe over these rails only (`rsm_memseg_import_set_stripes`); over all for none. It concerns gets, requests, and puts of
+    /// so many bytes that they are striped; shorter puts go the quickest way as ever. While one of the rails does not work, accesses are
+    /// refused; what was on its way goes by the others.
+    ///
+    /// # Errors
+    /// `REMOTE_NODE_UNREACHABLE`: one does not lead to the segment's node, or does not work; then nothing changes.
+    pub fn stripe_over(&self, stripes: &[Controller]) -> Result<()> {
+        let state = &*self.state;
+        let fabric = &state.inner.fabric;
+        let mut rails = 0;
+        for stripe in stripes {
+            let leads = match (stripe, fabric.distance(state.peer)) {
+                (Controller::Loopback, Distance::Same)
+                | (Controller::Host, Distance::Same | Distance::Host) => true,
+                (Controller::Rail(rail), Distance::Far) if *rail < fabric.rails(state.peer).min(31) => {
+                    rails |= 1 << rail;
+                    true
+                }
+                _ => false,
+            };
+            if !leads {
+                state.inner.faults.count(|refused| &mut refused.controllers);
+                return fail!(
+                    REMOTE_NODE_UNREACHABLE: "controller {} does not lead to node {}",
+                    state.inner.controller_name(*stripe), state.peer.0
+                );
+            }
+        }
+        state.check_rails(rails)?;
+        state.rails.set(rails);
+        if let Some(memory) = &state.memory {
+            memory.stripe(if rails == 0 { u32::MAX } else { rails });
+        }
+        Ok(())
+    }
+
+    /// The rails that it was told to use; none: all (`rsm_memseg_import_get_stripes`).
+    pub fn stripes(&self) -> Vec<Controller> {
+        let rails = self.state.rails.get();
+        let told = (0..u32::BITS).filter(|rail| rails >> rail & 1 != 0);
+        told.map(Controller::Rail).collect()
     }
 }

@@ -21,6 +21,8 @@ pub struct Refused {
     pub strangers: u64,
     /// Packets and directories that no library of ours writes.
     pub malformed: u64,
+    /// Accesses that the connection's permission, and connects that the segment's, did not allow.
+    pub denied: u64,
     /// Signals that were on their way when their segment was withdrawn or disconnected: nobody's fault.
     pub late: u64,
 }

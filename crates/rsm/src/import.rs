@@ -35,7 +35,10 @@ impl<F: Fabric> Rsm<F> {
                 error.code,
                 Code::SEG_NOT_PUBLISHED | Code::SEG_NOT_PUBLISHED_TO_NODE
             ) {
-                self.inner.faults.count(|refused| &mut refused.segments);
+                self.inner.refuse(|refused| &mut refused.segments);
+            }
+            if error.code == Code::PERM_DENIED {
+                self.inner.refuse(|refused| &mut refused.denied);
             }
         })
     }
@@ -47,7 +50,7 @@ impl<F: Fabric> Rsm<F> {
             );
         }
         if !self.reaches(controller, node) {
-            self.inner.faults.count(|refused| &mut refused.controllers);
+            self.inner.refuse(|refused| &mut refused.controllers);
             let name = self.controller_name(controller);
             return fail!(
                 REMOTE_NODE_UNREACHABLE: "controller {name} is not connected to node {node} (there are nodes 0 to {})",
@@ -142,7 +145,7 @@ impl<F: Fabric> Inner<F> {
         let memory = match permission {
             None => None,
             Some(permission) => match self.fabric.import(peer, segment_id(slot), entry.len, permission) {
-                Ok(mut memory) => {
+                Ok(memory) => {
                     // Section 2.3: what goes to one segment is striped over all links.
                     memory.stripe(u32::MAX);
                     Some(memory)
@@ -176,6 +179,8 @@ impl<F: Fabric> Inner<F> {
             aborted: RefCell::default(),
             connected: Cell::new(true),
             mapped: Cell::new(false),
+            rails: Cell::new(0),
+            requests: RefCell::default(),
             signals: Signals::default(),
         })
     }
@@ -233,7 +238,7 @@ impl<F: Fabric> ImportState<F> {
     pub(crate) fn record(&self, cause: Cause, what: &str) {
         let message = format!("segment {:#x} of node {}: {what}", self.id, self.peer.0);
         let about = (self.peer.0, self.id);
-        self.inner.cesr.borrow_mut().record(cause, about, message);
+        self.inner.record_error(cause, about, message);
     }
 
     /// Whether the segment is published as it was when this connection was made, and its owner is there. Asks the
@@ -262,6 +267,7 @@ impl<F: Fabric> ImportState<F> {
         if !self.connected.replace(false) {
             return;
         }
+        self.end_requests();
         self.inner.connections.borrow_mut().remove(&self.connection);
         if !self.is_aborted() {
             self.inner
@@ -358,7 +364,7 @@ impl<F: Fabric> Import<F> {
         Ok(())
     }
 
-    /// Disconnect (`rsm_memseg_import_disconnect`).
+    /// Disconnect (`rsm_memseg_import_disconnect`). Puts and gets under way are given up.
     ///
     /// # Errors
     /// `SEG_STILL_MAPPED`, `POLLFD_IN_USE`: then it stays connected; `SEG_NOT_CONNECTED`: it was not.

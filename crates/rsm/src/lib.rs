@@ -8,7 +8,8 @@
 //! | [`Import`], [`Barrier`] | `rsm_memseg_import_*` |
 //! | [`Export::post`], [`Import::try_wait`] | `rsm_intr_signal_*` |
 //! | [`Rsm::take_error_status`] | `rsm_get_error_status` |
-//! | [`Rsm::striping`] | `rsm_get_striping` |
+//! | [`Import::start_put`], [`Import::start_get`], [`Request`] | `rsm_memseg_import_start_*`, `rsm_request_*` |
+//! | [`Rsm::striping`], [`Rsm::rails_to`], [`Import::stripe_over`] | `rsm_get_striping`, `rsm_get_rails`, `rsm_memseg_import_set_stripes` |
 //! | [`Rsm::next_fault`], [`Rsm::refused`] | `rsm_next_fault`, `rsm_get_refused` |
 //!
 //! A node of the interconnect is a process of the job. Knows nothing of MPI; both use one fabric without meeting: packets
@@ -35,6 +36,7 @@ mod export;
 mod faults;
 mod import;
 mod names;
+mod request;
 mod signal;
 mod state;
 mod transfer;
@@ -43,12 +45,13 @@ mod wire;
 pub use access::ELEMENT_SIZES;
 pub use barrier::Barrier;
 pub use cesr::{Cause, ErrorReport};
-pub use controller::{Attributes, Connections, PAGE, RemoteController, Striping};
+pub use controller::{Attributes, Connections, PAGE, RailStatus, RemoteController, Striping};
 pub use error::{Code, Result, RsmError};
 pub use faults::Refused;
 pub use names::{
     AccessEntry, Controller, FIRST_ASSIGNED, Identity, LAST_RESERVED, NodeId, Perm, SegId, segmentid_range,
 };
+pub use request::{REQUESTS_MAX, Request};
 pub use signal::Accumulate;
 pub use state::{Export, Import, Memory, Mode, Rsm, Watcher};
 pub use transfer::{Local, SG_MAX, Transfer, Vectored};

@@ -58,7 +58,7 @@ impl<F: Fabric> Inner<F> {
     /// A packet that no library of ours sends.
     #[cold]
     fn corrupt(&self, peer: Peer, what: &'static str, value: u64) {
-        self.faults.count(|refused| &mut refused.malformed);
+        self.refuse(|refused| &mut refused.malformed);
         self.fault(peer, FabricError::corrupt(peer, what, value));
     }
 
@@ -152,7 +152,7 @@ impl<F: Fabric> Inner<F> {
                     // Disconnected meanwhile; numbers that were never given out are nobody's.
                     None if packet.connection < self.next_connection.get() => {
                         if packet.kind == PacketKind::SignalImporter {
-                            self.faults.count(|refused| &mut refused.late);
+                            self.refuse(|refused| &mut refused.late);
                         }
                     }
                     None => self.stranger(
@@ -180,7 +180,7 @@ impl<F: Fabric> Inner<F> {
     /// Somebody who is not in the table for what the packet is about.
     #[cold]
     fn stranger(&self, peer: Peer, what: &'static str, value: impl Into<u64>) {
-        self.faults.count(|refused| &mut refused.strangers);
+        self.refuse(|refused| &mut refused.strangers);
         let value = value.into();
         self.fault(peer, FabricError::corrupt(peer, what, value));
     }
@@ -230,7 +230,7 @@ impl<F: Fabric> Inner<F> {
             }
             None if (1..=self.last_generation.get()).contains(&packet.generation) => {
                 // Withdrawn while it was on its way.
-                self.faults.count(|refused| &mut refused.late);
+                self.refuse(|refused| &mut refused.late);
             }
             None => self.stranger(from, "a signal for something published", packet.slot),
         }
@@ -369,8 +369,9 @@ impl<F: Fabric> Import<F> {
         }
         state.check_connected().inspect_err(|error| {
             let about = (state.peer.0, state.id);
-            let mut cesr = state.inner.cesr.borrow_mut();
-            cesr.record(Cause::InterruptBusy, about, error.message.clone());
+            state
+                .inner
+                .record_error(Cause::InterruptBusy, about, error.message.clone());
         })?;
         let packet = Packet {
             single: accumulate == Accumulate::No,

@@ -2,14 +2,14 @@
 //! in the modules above: `export`, `import`, `access`, `barrier`, `signal`.
 
 use crate::RsmTunables;
-use crate::cesr::{Cesr, ErrorReport};
+use crate::cesr::{Cause, Cesr, ErrorReport};
 use crate::directory::{self, DIRECTORY, Directory, Shape};
 use crate::error::{Code, Result, RsmError};
 use crate::faults::{Faults, Refused};
-use crate::names::{Controller, FIRST_ASSIGNED, Identity, Perm, SegId};
+use crate::names::{Controller, FIRST_ASSIGNED, Identity, NodeId, Perm, SegId};
 use crate::wire::Packet;
 use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
-use farpost_fabric::{Access, Fabric, Peer, Permission, RemoteMemory};
+use farpost_fabric::{Access, Fabric, Peer, Permission, Register, RemoteMemory, Ticket, TransferMemory};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -44,6 +44,8 @@ pub(crate) struct Inner<F: Fabric> {
     /// What I am connected to, by connection number.
     pub(crate) connections: RefCell<BTreeMap<u32, Weak<ImportState<F>>>>,
     pub(crate) next_connection: Cell<u32>,
+    /// Puts and gets under way.
+    pub(crate) requests: Cell<usize>,
     pub(crate) last_generation: Cell<u64>,
     pub(crate) next_id: Cell<SegId>,
     pub(crate) cesr: RefCell<Cesr>,
@@ -73,6 +75,7 @@ impl<F: Fabric> Rsm<F> {
                 published: RefCell::new(published),
                 connections: RefCell::default(),
                 next_connection: Cell::new(1),
+                requests: Cell::new(0),
                 last_generation: Cell::new(0),
                 next_id: Cell::new(FIRST_ASSIGNED),
                 cesr: RefCell::default(),
@@ -112,6 +115,11 @@ impl<F: Fabric> Rsm<F> {
         self.inner.wait(timeout, ready)
     }
 
+    /// Puts and gets of this process that are under way, as far as anybody has looked.
+    pub fn under_way(&self) -> usize {
+        self.inner.requests.get()
+    }
+
     /// Whether signals and words about connections wait for room at their receivers; progress sends them.
     pub fn owes(&self) -> bool {
         !self.inner.outbox.borrow().is_empty()
@@ -120,7 +128,11 @@ impl<F: Fabric> Rsm<F> {
     /// The oldest error that accesses of this process met and nobody waited for, and how many there were since the last
     /// call. Errors of other processes are never here.
     pub fn take_error_status(&self) -> Option<ErrorReport> {
-        self.inner.cesr.borrow_mut().take()
+        let report = self.inner.cesr.borrow_mut().take();
+        self.inner
+            .fabric
+            .set_register(self.inner.fabric.me(), Register::RsmCesr, 0);
+        report
     }
 
     /// The oldest fault of a peer not told yet: a signal or a connection of one that this process's tables do not have, a
@@ -176,9 +188,38 @@ impl<F: Fabric> Inner<F> {
     #[cold]
     pub(crate) fn suspect(&self, peer: Peer, error: &farpost_fabric::FabricError) {
         if matches!(error, farpost_fabric::FabricError::Corrupt { .. }) {
-            self.faults.count(|refused| &mut refused.malformed);
+            self.refuse(|refused| &mut refused.malformed);
             self.fault(peer, error.clone());
         }
+    }
+
+    /// Count a refusal, for who asks and for who watches.
+    #[cold]
+    pub(crate) fn refuse(&self, one: impl FnOnce(&mut Refused) -> &mut u64) {
+        self.faults.count(one);
+        let refused = self.faults.refused();
+        let me = self.fabric.me();
+        for (register, value) in [
+            (Register::RsmControllers, refused.controllers),
+            (Register::RsmSegments, refused.segments),
+            (Register::RsmDenied, refused.denied),
+            (Register::RsmRanges, refused.ranges),
+            (Register::RsmStrangers, refused.strangers),
+            (Register::RsmMalformed, refused.malformed),
+            (Register::RsmLate, refused.late),
+        ] {
+            self.fabric.set_register(me, register, value);
+        }
+    }
+
+    /// Keep an error in the status of this process.
+    #[cold]
+    pub(crate) fn record_error(&self, cause: Cause, about: (NodeId, SegId), message: String) {
+        let mut cesr = self.cesr.borrow_mut();
+        cesr.record(cause, about, message);
+        let me = self.fabric.me();
+        self.fabric.add_register(me, Register::RsmErrors, 1);
+        self.fabric.set_register(me, Register::RsmCesr, cesr.code());
     }
 
     /// A value of `peer`'s cannot be right.
@@ -366,7 +407,21 @@ pub(crate) struct ImportState<F: Fabric> {
     pub(crate) connected: Cell<bool>,
     /// The program maps the segment.
     pub(crate) mapped: Cell<bool>,
+    /// The rails that it was told to use, a bit each; 0: all.
+    pub(crate) rails: Cell<u32>,
+    /// Puts and gets under way, and some that were.
+    pub(crate) requests: RefCell<Vec<Weak<RequestState<F>>>>,
     pub(crate) signals: Signals,
+}
+
+/// A put or a get that goes on after its call.
+pub(crate) struct RequestState<F: Fabric> {
+    pub(crate) import: Rc<ImportState<F>>,
+    pub(crate) put: bool,
+    /// As long as it is under way.
+    pub(crate) ticket: Cell<Option<Ticket>>,
+    pub(crate) memory: RefCell<Option<TransferMemory>>,
+    pub(crate) result: RefCell<Option<Result<()>>>,
 }
 
 /// A connection to a segment of another node (or of this one). Dropped, it is disconnected.

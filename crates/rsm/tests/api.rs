@@ -45,6 +45,8 @@ on_all! {
     strangers_are_refused
     lists_of_transfers
     mapping
+    several_requests_at_once
+    requests_that_do_not_arrive
 }
 
 /// A directory is found when its first line is written, not before: on mapped memory that takes no more than a look at the

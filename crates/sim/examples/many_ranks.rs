@@ -1,7 +1,7 @@
-//! Many ranks on a simulated machine, and what it takes: `cargo run --release -p farpost-sim --example many_ranks -- [MACHINE] [PATTERN] [RANKS]`.
+//! Many ranks on a simulated machine, and what it takes: `cargo run --release -p farpost-sim --example many_ranks -- [MACHINE] [PATTERN] [RANKS] [MEMORY]`.
 //!
 //! Machines: those that come with Farpost by name, the path of a file, and as large as they have to be, with adapters of today's, `torus` (that of the XT3) and `tree`.
-//! Patterns: `allreduce`, `barrier`, `ring`.
+//! Patterns: `allreduce`, `barrier`, `ring`. Memory, as in `8000MB`: fail if the process has ever taken more.
 
 #[path = "../tests/support/machines.rs"]
 mod machines;
@@ -21,9 +21,12 @@ fn status(key: &str) -> u64 {
 
 fn run() -> Result<(), String> {
     let (mut on, mut pattern, mut size) = (On("torus".into()), Pattern::Allreduce, 1000);
+    let mut most = u64::MAX;
     for word in std::env::args().skip(1) {
         if let Ok(ranks) = word.parse() {
             size = ranks;
+        } else if let Some(Ok(memory)) = word.strip_suffix("MB").map(str::parse) {
+            most = memory;
         } else if let Ok(named) = Pattern::parse(&word) {
             pattern = named;
         } else {
@@ -37,14 +40,18 @@ fn run() -> Result<(), String> {
     for (rank, got) in (0..).zip(results) {
         assert_eq!(got, pattern.expected(rank, size), "rank {rank}");
     }
+    let memory = status("VmHWM:");
     println!(
         "{pattern:?} of {size} ranks on {}: {:.1} s, {} MB, virtual {}, {} events",
         on.0,
         start.elapsed().as_secs_f64(),
-        status("VmHWM:"),
+        memory,
         core.kernel.now,
         core.kernel.queue.made()
     );
+    if memory > most {
+        return Err(format!("{memory} MB are more than {most} MB"));
+    }
     Ok(())
 }
 

@@ -25,6 +25,7 @@ pub fn costs_of(machine: &Machine) -> Costs {
     let matches_elsewhere = SeaStarParams::of(machine).is_some_and(|params| params.accelerated);
     Costs {
         copy: host.copy.iter().map(level).collect(),
+        reduce: host.reduce.as_ref().map_or(Rate::INFINITE, |reduce| reduce.value),
         poll: host.poll.value,
         store: host.device_store.value,
         entry: if matches_elsewhere {
@@ -112,6 +113,9 @@ pub fn assemble_with(
         _ => vec![None, None],
     };
     let mut net = Network::new(hosts, &queues, seed);
+    if matches!(&machine.adapter, AdapterSpec::SeaStar(_) | AdapterSpec::Rdma(_)) {
+        net.set_link_retries();
+    }
     let topology = topology::build(&machine.topology, hosts, &mut net).map_err(wrong)?;
     let mut kernel = Kernel::new(net, topology, Processes::new(ranks), seed);
     let (host, memory) = (&machine.host, &machine.memory);
@@ -122,15 +126,19 @@ pub fn assemble_with(
     };
     let adapters = match &machine.adapter {
         AdapterSpec::Rsm(spec) => {
-            // What a processor copies limits it, and messages go through shared segments.
-            (local.bus, local.transfers) = (Rate::INFINITE, false);
+            // What a processor copies limits it, or the backplane; and messages go through shared segments.
+            let backplane = memory.backplane.as_ref();
+            local.bus = backplane.map_or(Rate::INFINITE, |it| it.value);
+            (local.all_copies, local.transfers) = (backplane.is_some(), false);
             let params = RsmParams::of(spec, host, &machine.software);
             boxed(Rsm::of_hosts(&params, &mut kernel, hosts))
         }
         AdapterSpec::Rdma(spec) => {
             let params = RdmaParams {
                 post: spec.doorbell.value,
-                fetch: spec.fetch.value + spec.process.value,
+                fetch: spec.fetch.value,
+                process: spec.process.value,
+                inline: spec.inline.0 as u32,
                 store: spec.write.value + spec.process.value,
                 poll: host.poll.value,
                 bus: spec.dma.value,
@@ -156,7 +164,9 @@ pub fn assemble_with(
         }
     };
     let local = Local::new(local, costs.clone(), hosts);
-    Ok(Core::new(kernel, adapters, local, costs))
+    let mut core = Core::new(kernel, adapters, local, costs);
+    core.add_faults(&machine.faults, seed).map_err(wrong)?;
+    Ok(core)
 }
 
 /// So many processes on each host, neighbours by number.

@@ -24,7 +24,7 @@ impl Core {
             bytes,
         };
         let (time, sent) = adapter.try_send(kernel, packet);
-        self.spend(pair.from, time);
+        self.charge(pair.from, time);
         sent
     }
 
@@ -34,7 +34,7 @@ impl Core {
         let near = first.is_some_and(|packet| self.kernel.procs.host_of(packet.from) == host);
         let (adapter, kernel) = if near { self.local() } else { self.adapter_of(host) };
         let (time, found) = adapter.poll(kernel, me, lane);
-        self.spend(me, time);
+        self.charge(me, time);
         found
     }
 
@@ -64,6 +64,12 @@ impl Core {
         Ok((reached, grant))
     }
 
+    /// A process that has ended is found by a fence.
+    pub(crate) fn keeps_order(&mut self, to: &Reached, line: bool) -> bool {
+        let (adapter, kernel) = self.adapter(to.pair.from, to.pair.to);
+        adapter.keeps_order(kernel, line) && kernel.procs.check_alive(to.pair.to).is_ok()
+    }
+
     pub(crate) fn put(&mut self, to: &Reached, offset: usize, bytes: &[u8], whole: bool) -> Result<()> {
         let (adapter, kernel) = self.adapter(to.pair.from, to.pair.to);
         let put = Put {
@@ -75,7 +81,7 @@ impl Core {
             whole,
         };
         let time = adapter.put(kernel, put)?;
-        self.spend(to.pair.from, time);
+        self.charge(to.pair.from, time);
         Ok(())
     }
 
@@ -89,14 +95,14 @@ impl Core {
             len,
         };
         let (time, op) = adapter.get(kernel, get)?;
-        self.spend(from.pair.from, time);
+        self.charge(from.pair.from, time);
         Ok(op)
     }
 
     pub(crate) fn fence(&mut self, of: &Reached) -> Result<OpId> {
         let (adapter, kernel) = self.adapter(of.pair.from, of.pair.to);
         let (time, op) = adapter.fence(kernel, of.pair, of.import)?;
-        self.spend(of.pair.from, time);
+        self.charge(of.pair.from, time);
         Ok(op)
     }
 
@@ -126,7 +132,7 @@ impl Core {
         let (adapter, kernel) = self.adapter(me, descriptor.peer);
         let (time, op) = adapter.transfer(kernel, me, descriptor)?;
         kernel.procs.set_transfer(op, descriptor);
-        self.spend(me, time);
+        self.charge(me, time);
         Ok(op)
     }
 }

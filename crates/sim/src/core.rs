@@ -1,11 +1,15 @@
 //! A machine that runs: its kernel, adapters and costs.
 
-use crate::adapter::{Adapter, AdapterEvent, Event, Kernel, Local};
+use crate::adapter::{Adapter, AdapterEvent, Event, Kernel, Load, Local};
 use crate::costs::Costs;
-use crate::net::{Fate, HostId, NetEvent};
+use crate::net::{Fate, HostId, NetEvent, Packet};
 use crate::record::{Cause, Label, Recorder};
+use crate::strikes::{ASKED, Strikes};
 use crate::time::Ps;
 use farpost_fabric::Peer;
+
+/// Shorter copies than this take what they take alone: of them nobody's bus is full.
+const SHORT_COPY: usize = 1024;
 
 /// A machine that runs.
 pub struct Core {
@@ -15,6 +19,7 @@ pub struct Core {
     adapters: Vec<Box<dyn Adapter>>,
     /// Between processes of a host.
     local: Local,
+    pub(crate) faults: Strikes,
 }
 
 impl Core {
@@ -24,6 +29,7 @@ impl Core {
             costs,
             adapters,
             local,
+            faults: Strikes::default(),
         }
     }
 
@@ -41,7 +47,7 @@ impl Core {
             (travel, recorder.last_serve(travel))
         };
         let label = match event {
-            Event::Net(NetEvent::Head(id)) => {
+            Event::Net(NetEvent::Head(id) | NetEvent::Cut(id)) => {
                 let (travel, before) = came(*id);
                 Label::Head { travel, before }
             }
@@ -54,6 +60,11 @@ impl Core {
                 let local = matches!(event, AdapterEvent::Local(_));
                 return recorder.adapter_happens(time, cause, host.0, event.what(), local);
             }
+            Event::Fault(number) => {
+                let (host, what) = self.faults.told(*number);
+                return recorder.adapter_happens(time, cause, host, what, false);
+            }
+            Event::Unasked(_) => return recorder.adapter_happens(time, cause, 0, "lost_put", false),
         };
         recorder.happens(time, cause, label);
     }
@@ -108,6 +119,7 @@ impl Core {
             Event::Net(event) => {
                 let kernel = &mut self.kernel;
                 if let Some((packet, fate)) = kernel.net.handle(&mut kernel.queue, time, event) {
+                    let fate = self.fate(&packet, fate);
                     match fate {
                         Fate::Arrived => self.adapters[packet.to.index()].arrived(&mut self.kernel, packet),
                         Fate::Lost(_) => {
@@ -118,8 +130,18 @@ impl Core {
             }
             Event::Adapter(_, event @ AdapterEvent::Local(_)) => self.local.happen(&mut self.kernel, event),
             Event::Adapter(host, event) => self.adapters[host.index()].happen(&mut self.kernel, event),
+            Event::Fault(number) => self.strike(number),
+            Event::Unasked(import) => self.tell_of_put(import),
         }
         true
+    }
+
+    /// Who stored what was lost has some time to ask.
+    fn time_untold(&mut self) {
+        for import in self.kernel.procs.take_untold() {
+            let time = self.kernel.now + ASKED;
+            self.kernel.queue.at(time, Event::Unasked(import));
+        }
     }
 
     /// The adapter that carries operations of `from` to `to`, and the kernel.
@@ -141,6 +163,34 @@ impl Core {
     /// Between processes of a host, and the kernel.
     pub fn local(&mut self) -> (&mut dyn Adapter, &mut Kernel) {
         (&mut self.local, &mut self.kernel)
+    }
+
+    /// What becomes of a packet in the end.
+    fn fate(&mut self, packet: &Packet<Load>, fate: Fate) -> Fate {
+        if packet.damaged && fate == Fate::Arrived && self.adapters[packet.to.index()].answers_damage() {
+            let now = self.kernel.now;
+            let (net, queue) = (&mut self.kernel.net, &mut self.kernel.queue);
+            net.release(queue, now, packet.to, packet.lane);
+            return Fate::Lost(packet.path.last().expect("a path has a resource").resource);
+        }
+        self.kernel.fate(packet, fate)
+    }
+
+    /// The running rank's software does what takes so long, on a host that is not slow.
+    pub fn charge(&mut self, rank: Peer, time: Ps) {
+        let time = self.kernel.procs.schedule.slowed(rank.0, time);
+        self.spend(rank, time);
+    }
+
+    /// Copies that layers charge share the host's bus: those long enough to matter.
+    pub fn copies_share(&self, bytes: usize) -> bool {
+        bytes >= SHORT_COPY && self.local.has_all_copies()
+    }
+
+    /// What a copy by `rank` takes now, beside those of its host's other processors.
+    pub fn copy(&mut self, rank: Peer, bytes: usize) -> Ps {
+        let host = self.kernel.procs.host_of(rank);
+        self.local.copy(&self.kernel, host, bytes) - self.kernel.now
     }
 
     /// The running rank does what takes so long.
@@ -172,6 +222,7 @@ impl Core {
 
     /// Let happen what is before the next rank's turn, and begin that. None: all have ended.
     pub fn next_rank(&mut self) -> Option<u32> {
+        self.time_untold();
         loop {
             let (time, _) = self.kernel.procs.schedule.next_turn()?;
             match self.next_event() {
@@ -195,6 +246,6 @@ impl Core {
 
     /// `peer` ends before its time.
     pub fn kill(&mut self, peer: Peer, why: &str) {
-        self.kernel.procs.of_mut(peer).dead = Some(why.into());
+        self.kernel.procs.kill(peer, why);
     }
 }

@@ -97,11 +97,19 @@ impl Link for Within {
     }
 
     fn compute(&self, time: Ps) {
-        self.core().compute(self.me, time);
+        let mut core = self.core();
+        let time = core.kernel.procs.schedule.slowed(self.me.0, time);
+        core.compute(self.me, time);
     }
 
     fn cost(&self, cost: Cost) -> Ps {
-        self.core().costs.of(cost)
+        let shared = match cost {
+            Cost::Copy(bytes) if self.core().copies_share(bytes) => Some(self.synced().copy(self.me, bytes)),
+            _ => None,
+        };
+        let core = self.core();
+        let time = shared.unwrap_or_else(|| core.costs.of(cost));
+        core.kernel.procs.schedule.slowed(self.me.0, time)
     }
 
     fn take_touched(&self) -> bool {
@@ -174,6 +182,10 @@ impl Link for Within {
 
     fn get(&self, from: &ReachedWithin, offset: usize, len: usize) -> Result<OpId> {
         self.synced().get(&from.0, offset, len)
+    }
+
+    fn keeps_order(&self, to: &ReachedWithin, line: bool) -> bool {
+        self.core().keeps_order(&to.0, line)
     }
 
     fn fence(&self, of: &ReachedWithin) -> Result<OpId> {

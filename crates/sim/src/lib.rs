@@ -6,6 +6,7 @@
 //! | [`record`], [`trace`] | what happens, written down; traces, utilisation, critical paths and pictures of it |
 //! | [`net`] | resources that packets pass: service times, queues, arbitration, faults |
 //! | [`machine`] | files that say what a machine is |
+//! | [`faults`] | what fails in a run, by whose word and when |
 //! | [`topology`] | which resources lie between two hosts |
 //! | [`schedule`] | whose turn it is: a clock for each rank |
 //! | [`process`], [`costs`] | what the machine has for each process, and what work costs it |
@@ -22,6 +23,7 @@ mod calls;
 pub mod coordinator;
 pub mod core;
 pub mod fabric;
+pub mod faults;
 pub mod machine;
 pub mod memory;
 pub mod net;
@@ -33,6 +35,7 @@ pub mod record;
 mod running;
 pub mod schedule;
 pub mod stack;
+mod strikes;
 pub mod topology;
 pub mod trace;
 

@@ -3,6 +3,7 @@
 use crate::coordinator::Settings;
 use crate::core::Core;
 use crate::machine::Machine;
+use crate::net::Harm;
 use crate::record::ENTRIES;
 use crate::time::Ps;
 use crate::{assemble, placement, trace};
@@ -25,6 +26,8 @@ pub struct Plan {
     pub seed: u64,
     /// Something else in the machine's file: `PATH=VALUE`.
     pub set: Vec<String>,
+    /// What fails, as in a machine's file.
+    pub faults: Vec<String>,
     pub compute: Compute,
     /// Seconds after which a process that does not ask is left alone.
     pub patience: f64,
@@ -64,6 +67,9 @@ impl Plan {
                 _ => machine.with(path, value),
             };
             machine = changed.map_err(|e| format!("--set {set}: {e}"))?;
+        }
+        for fault in &self.faults {
+            machine = machine.with_fault(fault).map_err(|e| format!("--fault: {e}"))?;
         }
         Ok(machine)
     }
@@ -136,13 +142,27 @@ impl Plan {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// What is said after a run that came to its end.
-    pub fn report(&self, core: &Core, took: Duration) -> String {
-        format!(
-            "farpost sim: {} of virtual time on {}, {:.2} s of real time",
-            core.kernel.now,
-            self.machine,
-            took.as_secs_f64()
-        )
+    /// What is said after a run: lines. `whole`: it came to its end.
+    pub fn report(&self, core: &Core, took: Duration, whole: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.quiet {
+            return lines;
+        }
+        let harm = core.kernel.net.harm();
+        if harm != Harm::default() {
+            lines.push(format!(
+                "of all packets {} were lost, {} damaged; links sent {} again",
+                harm.lost, harm.damaged, harm.again
+            ));
+        }
+        if whole {
+            lines.push(format!(
+                "{} of virtual time on {}, {:.2} s of real time",
+                core.kernel.now,
+                self.machine,
+                took.as_secs_f64()
+            ));
+        }
+        lines
     }
 }

@@ -67,6 +67,10 @@ pub struct Processes {
     published: BTreeMap<(Peer, SegmentId), Published>,
     imports: Slab<ImportState>,
     ops: Slab<Op>,
+    /// Processes that have ended before their time.
+    deaths: u32,
+    /// Puts through these imports were lost, and nobody has been told.
+    untold: Vec<ImportId>,
 }
 
 impl Processes {
@@ -95,6 +99,8 @@ impl Processes {
             published: BTreeMap::new(),
             imports: Slab::new(),
             ops: Slab::new(),
+            deaths: 0,
+            untold: Vec::new(),
         }
     }
 
@@ -297,6 +303,9 @@ impl Processes {
     pub fn put_ended(&mut self, import: ImportId, now: Ps, error: Option<FabricError>) {
         let it = &mut self.imports[import.0];
         it.under_way -= 1;
+        if error.is_some() {
+            self.untold.push(import);
+        }
         it.error = it.error.take().or(error);
         if it.under_way == 0 {
             for op in std::mem::take(&mut it.fences) {
@@ -305,7 +314,26 @@ impl Processes {
         }
     }
 
+    /// Imports through which puts were lost since this was last asked.
+    pub fn take_untold(&mut self) -> Vec<ImportId> {
+        std::mem::take(&mut self.untold)
+    }
+
     // Status.
+
+    /// `peer` ends before its time; the first reason stays.
+    pub fn kill(&mut self, peer: Peer, why: &str) {
+        let it = &mut self.all[peer.index()];
+        if it.dead.is_none() {
+            it.dead = Some(why.into());
+            self.deaths += 1;
+        }
+    }
+
+    /// Processes that have ended before their time.
+    pub fn deaths(&self) -> u32 {
+        self.deaths
+    }
 
     pub fn record_fault(&mut self, of: Peer, fault: Fault) {
         if fault.peer.0 < self.size() {

@@ -71,6 +71,22 @@ pub enum RunError {
 /// # Panics
 /// As `body`.
 pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec<T>, Core), RunError> {
+    let (results, core) = run_with_deaths(core, body)?;
+    let all = results.into_iter().map(|it| it.expect("all have ended"));
+    Ok((all.collect(), core))
+}
+
+/// As [`run`], where hosts may die: ranks of those give nothing.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// As `body`.
+pub fn run_with_deaths<T: 'static>(
+    core: Core,
+    body: impl Fn(SimFabric) -> T,
+) -> Result<(Vec<Option<T>>, Core), RunError> {
     let size = core.kernel.procs.size();
     let running = Rc::new(Running::new(core));
     let mut coroutines = Vec::new();
@@ -95,6 +111,12 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     let mut idle = Idle::default();
     let next = || running.core.borrow_mut().next_rank();
     while let Some(rank) = next() {
+        if running.is_struck(Peer(rank)) {
+            running.set_yielder(rank, None);
+            coroutines[rank as usize] = None;
+            running.core.borrow_mut().kernel.procs.schedule.end();
+            continue;
+        }
         let coroutine = coroutines[rank as usize].as_mut().expect("it has not ended");
         if let CoroutineResult::Return(result) = coroutine.resume(()) {
             results[rank as usize] = Some(result);
@@ -110,11 +132,5 @@ pub fn run<T: 'static>(core: Core, body: impl Fn(SimFabric) -> T) -> Result<(Vec
     drop(coroutines);
     let running = Rc::into_inner(running);
     let core = running.expect("no rank keeps its fabric").core.into_inner();
-    Ok((
-        results
-            .into_iter()
-            .map(|it| it.expect("all have ended"))
-            .collect(),
-        core,
-    ))
+    Ok((results, core))
 }

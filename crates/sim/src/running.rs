@@ -44,9 +44,19 @@ impl Running {
         unsafe { yielder.as_ref() }.suspend(());
     }
 
+    fn is_there(&self, rank: Peer) -> bool {
+        self.yielders.borrow()[rank.index()].is_some()
+    }
+
+    /// Whether the host of `rank` has died.
+    pub fn is_struck(&self, rank: Peer) -> bool {
+        self.core.borrow().is_struck(rank)
+    }
+
     /// All that comes before the time of the running rank happens.
     pub fn sync(&self, rank: Peer) {
-        while !self.core.borrow_mut().catch_up(rank) {
+        // What a rank of a dead host still does, while its stack goes, lets nobody run.
+        while self.is_there(rank) && (!self.core.borrow_mut().catch_up(rank) || self.is_struck(rank)) {
             self.core.borrow_mut().kernel.procs.schedule.give_way();
             self.suspend(rank);
         }
@@ -54,6 +64,9 @@ impl Running {
 
     /// The running rank sleeps until something happens to it, as seen by polls of this period, or until the deadline.
     pub fn sleep(&self, rank: Peer, period: Ps, deadline: Ps) {
+        if !self.is_there(rank) {
+            return;
+        }
         self.core
             .borrow_mut()
             .kernel

@@ -20,6 +20,10 @@ enum Turn {
     },
     /// Does something else, for an unknown time.
     Away,
+    /// Does something else until something happens to it.
+    Resting {
+        since: Ps,
+    },
     Ended,
 }
 
@@ -32,6 +36,8 @@ struct Rank {
     taken: Ps,
     /// Entries of the heap with another number are out of date.
     stamp: u32,
+    /// Times as long as another's everything takes that software does.
+    slow: f64,
 }
 
 /// The clocks of all ranks, and whose turn it is.
@@ -51,6 +57,7 @@ impl Schedule {
             touched: false,
             taken: Ps::ZERO,
             stamp: 0,
+            slow: 1.0,
         };
         Self {
             ranks: (0..size).map(rank).collect(),
@@ -73,6 +80,24 @@ impl Schedule {
     /// The time of a rank.
     pub fn clock(&self, rank: u32) -> Ps {
         self.ranks[rank as usize].clock
+    }
+
+    /// What software does takes `rank` so many times as long.
+    pub fn set_slow(&mut self, rank: u32, factor: f64) {
+        self.ranks[rank as usize].slow = factor;
+    }
+
+    /// How many times as long that is.
+    pub fn slow(&self, rank: u32) -> f64 {
+        self.ranks[rank as usize].slow
+    }
+
+    /// What takes another rank so long takes this one.
+    pub fn slowed(&self, rank: u32, time: Ps) -> Ps {
+        match self.ranks[rank as usize].slow {
+            1.0 => time,
+            slow => time.times(slow),
+        }
     }
 
     /// A rank does something that takes so long.
@@ -154,6 +179,14 @@ impl Schedule {
         }
     }
 
+    /// The running rank does something else until something happens to it, or it is [back](Self::back).
+    pub fn rest(&mut self) {
+        if let Some(rank) = self.running.take() {
+            let since = self.clock(rank);
+            self.ranks[rank as usize].turn = Turn::Resting { since };
+        }
+    }
+
     /// It is back, and has a turn at `now`, or at its own time if that is later.
     pub fn back(&mut self, rank: u32, now: Ps) {
         let it = &mut self.ranks[rank as usize];
@@ -162,11 +195,24 @@ impl Schedule {
         self.push(self.clock(rank), rank);
     }
 
+    /// It has ended while it did something else.
+    pub fn gone(&mut self, rank: u32) {
+        let it = &mut self.ranks[rank as usize];
+        it.turn = Turn::Ended;
+        it.stamp = it.stamp.wrapping_add(1);
+    }
+
     /// Something happens to `rank` at `now`.
     pub fn touch(&mut self, rank: u32, now: Ps) {
         let it = &mut self.ranks[rank as usize];
         it.touched = true;
-        if let Turn::Asleep {
+        if let Turn::Resting { since } = it.turn {
+            it.turn = Turn::Ready;
+            it.clock = now.max(since).max(it.taken);
+            let clock = it.clock;
+            self.recorder.woken(rank, (since, clock), now);
+            self.push(clock, rank);
+        } else if let Turn::Asleep {
             since,
             period,
             deadline,
@@ -191,6 +237,7 @@ impl Schedule {
 
     /// An interrupt takes the processor of `rank` at `now` for so long: what it does is done later, and it wakes no earlier.
     pub fn interrupt(&mut self, rank: u32, now: Ps, time: Ps) {
+        let time = self.slowed(rank, time);
         let it = &mut self.ranks[rank as usize];
         match it.turn {
             Turn::Ready => {
@@ -206,6 +253,10 @@ impl Schedule {
                 self.recorder.interrupted(rank, now, it.taken);
                 let wakes = deadline.max(it.taken);
                 self.push(wakes, rank);
+            }
+            Turn::Resting { .. } => {
+                it.taken = now + time;
+                self.recorder.interrupted(rank, now, it.taken);
             }
             Turn::Away | Turn::Ended => {}
         }
@@ -265,6 +316,24 @@ mod tests {
         schedule.sleep(ns(50), ns(300));
         assert_eq!(schedule.next_turn(), Some((ns(300), 0)), "or at its deadline");
         assert_eq!(schedule.left().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn who_rests_has_a_turn_when_something_happens_or_it_is_back() {
+        let mut schedule = Schedule::new(2);
+        schedule.start();
+        schedule.rest();
+        assert_eq!(schedule.next_turn(), Some((Ps::ZERO, 1)));
+        schedule.start();
+        schedule.touch(0, ns(30));
+        assert_eq!(schedule.next_turn(), Some((ns(30), 0)));
+        assert!(schedule.take_touched(0));
+        schedule.end();
+        assert_eq!(schedule.start(), Some(0));
+        schedule.rest();
+        assert_eq!(schedule.next_turn(), None, "nobody else is there");
+        schedule.back(0, ns(50));
+        assert_eq!(schedule.next_turn(), Some((ns(50), 0)));
     }
 
     #[test]

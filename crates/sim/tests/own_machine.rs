@@ -26,12 +26,12 @@ fn hosts(machine: &Machine, count: u32) -> Core {
     assemble(machine, count, &all, 1).expect("so many hosts")
 }
 
-/// When the last of the packets of 600 bytes that all others send to process 0 has been seen there.
-fn packets(machine: &Machine, processes: u32) -> Ps {
+/// When the last of the packets of so many bytes that all others send to process 0 has been seen there.
+fn packets(machine: &Machine, processes: u32, bytes: usize) -> Ps {
     let (times, _) = ranks::run(hosts(machine, processes), move |fabric: SimFabric| {
         let (port, priority) = (Port::Fm, Priority::Low);
         if fabric.me() != Peer(0) {
-            let sent = fabric.try_send(Peer(0), port, priority, &[7; 600]);
+            let sent = fabric.try_send(Peer(0), port, priority, &vec![7; bytes]);
             assert_eq!(sent, TrySend::Sent);
             return Ps::ZERO;
         }
@@ -94,7 +94,11 @@ fn the_example_gives_what_the_text_says() {
     // 400 + 50, then 20 + 300 and 20, and 624 bytes at 3.125 GB/s; then 200 + 50.
     let arrives: f64 = 450.0 + 340.0 + 624.0 / 3.125 + 250.0;
     says(&format!("{arrives:.2} ns"));
-    let (seen, both, mpi) = (packets(&machine, 2), packets(&machine, 3), mpi(&machine));
+    let (seen, both, mpi) = (
+        packets(&machine, 2, 600),
+        packets(&machine, 3, 600),
+        mpi(&machine),
+    );
     println!("one packet {seen}, the second of two {both}, MPI {mpi}");
     let late = seen.0 as f64 / 1e3 - arrives;
     assert!(
@@ -107,6 +111,42 @@ fn the_example_gives_what_the_text_says() {
     let waits = (both - seen).0 as f64 / 1e3 - 624.0 / 3.125;
     assert!(waits.abs() < 25.0, "{waits} ns besides the other packet's");
     says(&format!("{:.0} ns one way", mpi.0 as f64 / 1e3));
+}
+
+/// Up to `inline` bytes the processor stores with the descriptor, in lines of 64; of one more the interface reads from memory.
+#[test]
+fn what_is_inline_is_not_fetched() {
+    let machine = machine();
+    let seen = [8, 220, 221].map(|bytes| packets(&machine, 2, bytes).0 as f64 / 1e3);
+    // The descriptor's 36 bytes and 8 are a line, and 220 three lines more, of 100 ns.
+    let lines = seen[1] - seen[0] - 212.0 / 3.125;
+    assert!((lines - 300.0).abs() <= 10.0, "{seen:?}");
+    let fetched = seen[2] - seen[1] - 1.0 / 3.125;
+    assert!((fetched - (400.0 - 300.0)).abs() <= 10.0, "{seen:?}");
+}
+
+/// An operation that needs no fetch begins behind one before it that does.
+#[test]
+fn what_was_posted_first_arrives_first() {
+    let (order, _) = ranks::run(hosts(&machine(), 2), |fabric: SimFabric| {
+        let (port, priority) = (Port::Fm, Priority::Low);
+        if fabric.me() == Peer(1) {
+            for bytes in [600, 8] {
+                let sent = fabric.try_send(Peer(0), port, priority, &vec![7; bytes]);
+                assert_eq!(sent, TrySend::Sent);
+            }
+            return Vec::new();
+        }
+        let mut order = Vec::new();
+        while order.len() < 2 {
+            if !fabric.poll_priority(port, priority, |_, bytes| order.push(bytes.len())) {
+                fabric.wait_for_something(fabric.time() + Ps::from_nanos(1_000_000));
+            }
+        }
+        order
+    })
+    .expect("no rank hangs");
+    assert_eq!(order[0], [600, 8]);
 }
 
 /// A number that is wrong is told in one line, as the text shows it.

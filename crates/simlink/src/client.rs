@@ -2,26 +2,23 @@
 //!
 //! The process keeps its clock between two questions, and asks about nothing that cannot have changed.
 
+use crate::compute::Meter;
 use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
+use crate::way::{Buffers, WRONG, Way};
 use crate::wire::{
-    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, faults_of,
-    pack, permission_of, route_of, transfer_of, unpack, writes,
+    Admitted, Answer, Ask, Bytes, Compute, INLINE, Question, Reply, VERSION, Welcome, faults_of,
+    permission_of, route_of, transfer_of, writes,
 };
 use farpost_fabric::{
     Access, Cost, Counter, Descriptor, Fault, FaultLog, Grant, Peer, Permission, Result, Route, SegmentId,
     TrySend,
 };
 use farpost_mapped::Mapping;
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    socket_with,
-};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// The link of this process to its coordinator.
 pub struct Client {
@@ -38,58 +35,13 @@ pub struct Client {
     deaths: Cell<u32>,
     left: Cell<bool>,
     buffers: RefCell<Buffers>,
-    /// Processor time when the library last had an answer, or was entered: about the end of a call.
-    meter: Cell<u64>,
-}
-
-/// How the coordinator is asked.
-enum Way {
-    Socket(OwnedFd),
-    Call(Call),
-}
-
-/// Room for a question, and for an answer from a socket.
-#[derive(Default)]
-struct Buffers {
-    question: Vec<u8>,
-    answer: Vec<u8>,
-}
-
-/// What a coordinator is asked by that is within this process ([`CALL`]): the question, its length, and where the length of the answer goes. The answer is there
-/// until the next question; null: there is none.
-pub type Call = unsafe extern "C" fn(*const u8, usize, *mut usize) -> *const u8;
-
-/// What such a coordinator calls it.
-pub const CALL: &core::ffi::CStr = c"farpost_sim_call";
-
-/// The coordinator within this process, if there is one.
-fn within() -> Option<Call> {
-    // SAFETY: a plain question for a symbol.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, CALL.as_ptr()) };
-    // SAFETY: whoever has a symbol of this name has a function of this type there; null is `None`.
-    unsafe { std::mem::transmute::<*mut libc::c_void, Option<Call>>(found) }
-}
-
-fn reach(name: &str) -> Result<OwnedFd, Errno> {
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
-    let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let socket = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &address)?;
-    Ok(socket)
+    /// What the program computes between calls; calls end about when the library last had an answer.
+    meter: RefCell<Option<Meter>>,
 }
 
 /// A peer's segment, by the coordinator's number.
 #[derive(Clone, Copy)]
 pub struct Handle(u32);
-
-/// A wrong answer: the two sides are not of one version, or the coordinator is none.
-const WRONG: &str = "the answer of the simulation's coordinator is none to the question";
-
-/// Of this thread, nanoseconds.
-fn processor_time() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 impl Client {
     /// Become process `rank` of `size` of the machine whose coordinator has this socket. Returns when this process runs for the first time.
@@ -97,18 +49,16 @@ impl Client {
     /// # Errors
     /// A sentence: nobody is there, or refuses.
     pub fn connect(name: &str, rank: u32, size: u32) -> Result<Self, String> {
-        let refused = |error: Errno| format!("reaching the simulation's coordinator at {name}: {error}");
-        let way = match within() {
-            Some(call) => Way::Call(call),
-            None => Way::Socket(reach(name).map_err(refused)?),
-        };
+        let way = Way::to(name)
+            .map_err(|error| format!("reaching the simulation's coordinator at {name}: {error}"))?;
         let mut buffers = Buffers::default();
         let ask = Ask::Hello {
             version: VERSION,
             rank,
             size,
         };
-        let answer = exchange(&way, &Question { spent: 0, ask }, &mut buffers)
+        let answer = way
+            .ask(&Question { spent: 0, ask }, &mut buffers)
             .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
             Reply::Welcome(welcome) => *welcome,
@@ -124,6 +74,10 @@ impl Client {
         let watches = welcome.calls || welcome.compute != Compute::Nothing;
         shared_clock::begin(Ps(welcome.tick), watches);
         shared_clock::set(answer.clock);
+        let meter = match (way.instructions(), welcome.compute) {
+            (Some(count), Compute::Counted(megahertz)) => Some(Meter::counted(count, megahertz)),
+            (_, wished) => Meter::new(wished)?,
+        };
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
             way,
@@ -138,7 +92,7 @@ impl Client {
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
             buffers: RefCell::new(buffers),
-            meter: Cell::new(processor_time()),
+            meter: RefCell::new(meter),
         })
     }
 
@@ -149,7 +103,7 @@ impl Client {
 
     /// Whether the coordinator is within this process, as are all others: it has one thread.
     pub fn is_within(&self) -> bool {
-        matches!(self.way, Way::Call(_))
+        self.way.is_within()
     }
 
     /// Whether the machine is to be told of functions that the program calls.
@@ -161,14 +115,10 @@ impl Client {
     /// what they ask and charge.
     pub fn enter(&self, name: &str) {
         let ended = shared_clock::now().0;
-        let computed = match self.welcome.compute {
-            Compute::Nothing => 0,
-            Compute::Measured(factor) => {
-                let nanos = processor_time().saturating_sub(self.meter.get());
-                self.meter.set(processor_time());
-                (nanos as f64 * 1e3 * factor) as u64
-            }
-        };
+        let mut meter = self.meter.borrow_mut();
+        let computed = meter.as_mut().map_or(Ps::ZERO, Meter::call_begins);
+        let computed = computed.times(self.welcome.slow).0;
+        drop(meter);
         if self.welcome.calls {
             self.ask(Ask::Call {
                 name,
@@ -183,7 +133,12 @@ impl Client {
     fn ask(&self, ask: Ask<'_>) -> Reply {
         let buffers = &mut *self.buffers.borrow_mut();
         let spent = shared_clock::take_spent();
-        let answer = exchange(&self.way, &Question { spent, ask }, buffers);
+        let answer = self.way.ask(&Question { spent, ask }, buffers);
+        self.take(answer)
+    }
+
+    /// The machine as the answer says it is now.
+    fn take(&self, answer: Result<Answer, String>) -> Reply {
         match answer {
             Ok(answer) => {
                 shared_clock::set(answer.clock);
@@ -191,8 +146,8 @@ impl Client {
                 self.touched.set(self.touched.get() | answer.touched);
                 self.faulted.set(answer.faulted);
                 self.deaths.set(answer.dead);
-                if self.welcome.compute != Compute::Nothing {
-                    self.meter.set(processor_time());
+                if let Some(meter) = &mut *self.meter.borrow_mut() {
+                    meter.call_ends();
                 }
                 answer.reply
             }
@@ -202,6 +157,23 @@ impl Client {
                 std::process::exit(1)
             }
         }
+    }
+
+    /// The program waits outside the library for what only others can bring about: they run until something has happened to this process. `is_over` says, now
+    /// and then, that the program is back.
+    pub fn rest(&self, is_over: impl Fn() -> bool) {
+        if self.touched.replace(false) {
+            return;
+        }
+        let answer = self.way.rest(shared_clock::take_spent(), is_over);
+        self.take(answer);
+        // Whoever asked for this looks around now.
+        self.touched.set(false);
+    }
+
+    /// Real time for which a process may ask nothing before others run on.
+    pub fn patience(&self) -> Duration {
+        Duration::from_nanos(self.welcome.patience)
     }
 
     fn done(&self, ask: Ask<'_>) -> Result<()> {
@@ -239,42 +211,6 @@ impl Client {
 fn wrong() -> ! {
     eprintln!("farpost: {WRONG}");
     std::process::exit(1)
-}
-
-/// Ask and wait for the answer, however long other processes run.
-fn exchange(way: &Way, question: &Question<'_>, buffers: &mut Buffers) -> Result<Answer, String> {
-    pack(question, &mut buffers.question);
-    let socket = match way {
-        Way::Socket(socket) => socket,
-        Way::Call(call) => return ask_within(*call, &buffers.question),
-    };
-    buffers.answer.resize(LONGEST, 0);
-    loop {
-        match send(socket, &buffers.question, SendFlags::NOSIGNAL) {
-            Ok(_) => break,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("its coordinator cannot be asked ({error})")),
-        }
-    }
-    loop {
-        match recv(socket, &mut *buffers.answer, RecvFlags::empty()) {
-            Ok((0, _)) => return Err("its coordinator is gone".into()),
-            Ok((len, _)) => return unpack(&buffers.answer[..len]).map_err(|_| WRONG.into()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("its coordinator does not answer ({error})")),
-        }
-    }
-}
-
-fn ask_within(call: Call, question: &[u8]) -> Result<Answer, String> {
-    let mut len = 0;
-    // SAFETY: bytes and their number, and room for a number.
-    let answer = unsafe { call(question.as_ptr(), question.len(), &mut len) };
-    if answer.is_null() {
-        return Err("its coordinator is gone".into());
-    }
-    // SAFETY: so many bytes are there until the next question, as the function promises.
-    unpack(unsafe { std::slice::from_raw_parts(answer, len) }).map_err(|_| WRONG.into())
 }
 
 impl Link for Client {

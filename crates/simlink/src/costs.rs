@@ -11,6 +11,8 @@ pub struct Costs {
     pub copy: Vec<(u64, Rate)>,
     /// To begin a copy.
     pub copy_start: Ps,
+    /// How fast bytes are combined with as many others.
+    pub reduce: Rate,
     /// A look at a queue.
     pub poll: Ps,
     /// A word stored to the adapter, as a layer charges it.
@@ -29,6 +31,7 @@ impl Default for Costs {
         Self {
             copy: Vec::new(),
             copy_start: Ps::ZERO,
+            reduce: Rate::INFINITE,
             poll: Ps::ZERO,
             store: Ps::ZERO,
             entry: Ps::ZERO,
@@ -48,10 +51,29 @@ impl Costs {
         self.copy_start + rate.time(bytes)
     }
 
+    /// Those of a processor that takes so many times as long.
+    pub fn slower(&self, factor: f64) -> Self {
+        Self {
+            copy: self
+                .copy
+                .iter()
+                .map(|(most, rate)| (*most, Rate(rate.0 / factor)))
+                .collect(),
+            copy_start: self.copy_start.times(factor),
+            reduce: Rate(self.reduce.0 / factor),
+            poll: self.poll.times(factor),
+            store: self.store.times(factor),
+            entry: self.entry.times(factor),
+            trap: self.trap.times(factor),
+            work: self.work.map(|time| time.times(factor)),
+        }
+    }
+
     /// What `cost` takes.
     pub fn of(&self, cost: Cost) -> Ps {
         match cost {
             Cost::Copy(bytes) => self.copy(bytes as u64),
+            Cost::Reduce(bytes) => self.reduce.time(bytes as u64),
             Cost::Poll => self.poll,
             Cost::Store(words) => self.store * words as u64,
             Cost::Match(entries) => self.entry * entries as u64,

@@ -93,6 +93,10 @@ pub trait Link: 'static {
     fn put(&self, to: &Self::Reached, offset: usize, bytes: &[u8], whole: bool) -> Result<()>;
     /// Begin to read from one; [`ended`](Self::ended) gives the bytes.
     fn get(&self, from: &Self::Reached, offset: usize, len: usize) -> Result<OpId>;
+    /// Whether puts to it arrive in the order in which they are made, without a fence: all, or those to the same `line`.
+    fn keeps_order(&self, _to: &Self::Reached, _line: bool) -> bool {
+        false
+    }
     /// Begin to wait for all puts to it.
     fn fence(&self, of: &Self::Reached) -> Result<OpId>;
     /// What the puts before a fence that has ended met with.

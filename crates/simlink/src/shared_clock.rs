@@ -109,6 +109,12 @@ pub fn look() -> Option<Ps> {
     RUNS.load(Ordering::Relaxed).then(|| words().look())
 }
 
+/// Whether this process is simulated.
+#[inline]
+pub fn runs() -> bool {
+    RUNS.load(Ordering::Relaxed)
+}
+
 /// What a look takes; `None`: this process is not simulated.
 pub fn tick() -> Option<Ps> {
     RUNS.load(Ordering::Relaxed)

@@ -26,6 +26,11 @@ impl Ps {
         Self((seconds * 1e12).round() as u64)
     }
 
+    /// A multiple of it.
+    pub fn times(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as u64)
+    }
+
     /// Whole nanoseconds.
     pub const fn nanos(self) -> u64 {
         self.0 / 1_000

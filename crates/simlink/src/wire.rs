@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Of what this module says. Both sides must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Variable: the coordinator's socket, a name in the system's abstract name space.
 pub const SOCKET: &str = "FARPOST_SIM";
@@ -52,6 +52,10 @@ pub enum Ask<'a> {
         period: u64,
         deadline: u64,
     },
+    /// The program waits outside the library: the answer comes when something has happened to the process, or after [`Back`](Self::Back).
+    Rest,
+    /// The program calls again. Has no answer of its own, and is nothing where [`Rest`](Self::Rest) has been answered.
+    Back,
     Random,
     TrySend {
         peer: u32,
@@ -184,10 +188,14 @@ pub struct Welcome {
     pub host_of: Vec<u32>,
     pub rails: u32,
     pub costs: Costs,
+    /// Times as long as another's everything takes that software does: in the costs already.
+    pub slow: f64,
     /// Of hosts that are this process's own, and of others: whether bytes are moved between memories.
     pub transfers: [bool; 2],
     /// A look at the clock, picoseconds.
     pub tick: u64,
+    /// After so long of real time without a question others run on, nanoseconds.
+    pub patience: u64,
     /// What computing between calls takes.
     pub compute: Compute,
     /// Functions of interfaces are to be told.
@@ -202,6 +210,8 @@ pub enum Compute {
     Nothing,
     /// Measured processor time, times this.
     Measured(f64),
+    /// Counted instructions, so many millions of them a second.
+    Counted(f64),
 }
 
 /// Who is admitted to a segment; true: may write.

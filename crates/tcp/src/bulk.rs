@@ -118,7 +118,7 @@ impl TcpState {
         }
     }
 
-    fn get(&mut self, peer: Peer, purpose: TransferPurpose, wanted: Wanted) -> u64 {
+    pub fn get(&mut self, peer: Peer, purpose: TransferPurpose, wanted: Wanted) -> u64 {
         let token = self.transfers.begin(peer, purpose, wanted.offset);
         self.push_or_defer(peer, Deferred::Get(token, wanted));
         token
@@ -243,6 +243,45 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Whether a transfer of ours is over; then it is forgotten, and its memory not touched any more.
+    pub fn poll_over(&self, token: u64) -> Result<bool, (Peer, TransferError)> {
+        let state = &mut *self.state.borrow_mut();
+        let Some(OwnTransfer { peer, purpose, .. }) = state.transfers.ours.get(&token) else {
+            return Ok(true);
+        };
+        let (peer, purpose) = (*peer, *purpose);
+        let mut result = state.transfers.poll(token);
+        if matches!(result, Ok(false)) {
+            state.turn(0);
+            result = state.transfers.poll(token);
+        }
+        if let TransferPurpose::Put(key) = purpose
+            && !matches!(result, Ok(false))
+        {
+            state.stop_serving(peer, key);
+        }
+        result.map_err(|failed| (peer, failed))
+    }
+
+    /// Give a transfer up: its memory is not touched any more.
+    pub fn give_up(&self, token: u64) {
+        let state = &mut *self.state.borrow_mut();
+        let Some(ours) = state.transfers.ours.remove(&token) else {
+            return;
+        };
+        match ours.purpose {
+            TransferPurpose::Put(key) => state.withdraw(key),
+            _ => state.give_up(ours.peer, token),
+        }
+    }
+
+    /// Why `peer` cannot be reached.
+    pub fn gone(&self, peer: Peer) -> FabricError {
+        self.state.borrow_mut().gone(peer)
+    }
+}
+
 impl BulkTransfer for Tcp {
     fn can_transfer(&self, peer: Peer) -> bool {
         peer.0 < self.size && peer != self.me
@@ -312,35 +351,14 @@ impl BulkTransfer for Tcp {
     }
 
     fn poll_transfer(&self, ticket: Ticket) -> Result<bool> {
-        let state = &mut *self.core.state.borrow_mut();
-        let Some(OwnTransfer { peer, purpose, .. }) = state.transfers.ours.get(&ticket.0) else {
-            return Ok(true);
-        };
-        let (peer, purpose) = (*peer, *purpose);
-        let mut result = state.transfers.poll(ticket.0);
-        if matches!(result, Ok(false)) {
-            state.turn(0);
-            result = state.transfers.poll(ticket.0);
-        }
-        if let TransferPurpose::Put(key) = purpose
-            && !matches!(result, Ok(false))
-        {
-            state.stop_serving(peer, key);
-        }
-        result.map_err(|failed| match failed {
+        let over = self.core.poll_over(ticket.0);
+        over.map_err(|(peer, failed)| match failed {
             TransferError::Refused(value) => FabricError::corrupt(peer, "a buffer's key and range", value),
-            TransferError::Gone => state.gone(peer),
+            TransferError::Gone => self.core.gone(peer),
         })
     }
 
     fn cancel_transfer(&self, ticket: Ticket) {
-        let state = &mut *self.core.state.borrow_mut();
-        let Some(ours) = state.transfers.ours.remove(&ticket.0) else {
-            return;
-        };
-        match ours.purpose {
-            TransferPurpose::Put(key) => state.withdraw(key),
-            _ => state.give_up(ours.peer, ticket.0),
-        }
+        self.core.give_up(ticket.0);
     }
 }

@@ -62,6 +62,8 @@ pub struct Input {
     much_came: bool,
     /// Sealed bytes, where the stream is encrypted.
     sealed: Vec<u8>,
+    /// Bytes of frames that came since somebody took the count.
+    pub came: usize,
 }
 
 /// What one read of a socket brought.
@@ -86,6 +88,7 @@ impl Input {
             sink: None,
             much_came: false,
             sealed: Vec::new(),
+            came: 0,
         }
     }
 
@@ -209,6 +212,7 @@ impl Input {
             Err(e) if socket::would_block(&e) => return Ok(ReadOutcome::Nothing),
             Err(e) => return Err(e),
         };
+        self.came += came;
         let to_place = came.min(first);
         if let Some(sink) = &mut self.sink {
             sink.done += to_place;
@@ -266,6 +270,7 @@ impl Input {
             let from = at + RECORD_HEADER;
             self.buffer[self.end..self.end + plain].copy_from_slice(&self.sealed[from..from + plain]);
             self.end += plain;
+            self.came += plain;
             at += len;
         };
         self.sealed.drain(..at);

@@ -37,6 +37,7 @@ mod segment_table;
 mod segments;
 mod send;
 mod socket;
+mod started;
 mod state;
 mod striped;
 #[cfg(test)]
@@ -57,8 +58,8 @@ use control::ControlCode;
 use farpost_fabric::clock::Clock;
 use farpost_fabric::lane;
 use farpost_fabric::{
-    Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Result, Time, Topology, TrySend, Wake,
+    Carried, Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Interrupt, PacketQueue,
+    Peer, Port, Priority, Result, Time, Topology, TrySend, Wake,
 };
 use farpost_net::NetConfig;
 use farpost_net::interfaces::{
@@ -492,6 +493,12 @@ impl Topology for Tcp {
         let state = self.core.state.borrow();
         let remote = state.peers.get(peer);
         remote.map_or(0, |remote| remote.link.counters().reroutes)
+    }
+
+    fn carried(&self, peer: Peer, rail: u32) -> Carried {
+        let state = self.core.state.borrow();
+        let remote = state.peers.get(peer);
+        remote.map_or_else(Carried::default, |remote| remote.link.carried(rail as usize))
     }
 
     fn cores_and_processes(&self) -> (u32, u32) {

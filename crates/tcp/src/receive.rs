@@ -121,10 +121,11 @@ impl TcpState {
         &mut self,
         slot: usize,
         (peer, rail): (Peer, usize),
-        conn: Box<Connection>,
+        mut conn: Box<Connection>,
         (some, end): (bool, Option<CloseReason>),
         now: u64,
     ) {
+        let came = std::mem::take(&mut conn.input.came);
         if !some && end.is_none() {
             self.conns.put(slot, conn);
             return;
@@ -144,6 +145,7 @@ impl TcpState {
         let Some(remote) = self.peers.at(peer) else {
             return;
         };
+        remote.link.received(rail, came as u64);
         self.deadline = self.deadline.min(remote.link.next_deadline());
         if std::mem::take(&mut remote.answer_due) || remote.rails.len() > 1 {
             self.schedule_send(peer);

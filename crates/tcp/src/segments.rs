@@ -4,16 +4,18 @@
 //! handle is never used twice. So an import usually finds what it needs here, and asks the peer only when not.
 
 use super::control::{ControlCode, SegmentNotice};
-use super::peer::PeerState;
+use super::peer::{PeerState, PeerStatus};
 use super::segment_table::{ABSENT, DENIED, OwnSegment, PeerSegment, SegmentQuery};
 use super::state::TcpState;
 use super::{Core, Tcp};
 use crate::link::{ALL_RAILS, OFFSET_LIMIT};
 use farpost_fabric::{
-    Access, FabricError, Grant, Line, LocalMemory, Peer, Permission, RemoteMemory, Result, SegmentId,
+    Access, Completion, FabricError, Grant, Line, LocalMemory, Peer, Permission, RailFigures, RemoteMemory,
+    Result, SegmentId, Ticket, TransferMemory,
 };
 use farpost_mapped::Mapping;
 use farpost_net::{Far, NetFabric};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -134,7 +136,7 @@ pub struct FarSegment {
     peer: Peer,
     handle: u32,
     /// The rails that long puts and gets are striped over, a bit each; 0: puts are not striped, and gets are over all.
-    rails: u32,
+    rails: Cell<u32>,
 }
 
 /// A segment that was imported.
@@ -142,8 +144,9 @@ pub type Imported = farpost_net::Imported<FarSegment>;
 
 impl Far for FarSegment {
     fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
-        if self.rails != 0 {
-            return (self.core).put_over((self.peer, self.rails), self.handle, offset, from);
+        let rails = self.rails.get();
+        if rails != 0 {
+            return (self.core).put_over((self.peer, rails), self.handle, offset, from);
         }
         self.core
             .state
@@ -175,10 +178,11 @@ impl Far for FarSegment {
     }
 
     fn get(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        if self.rails != 0 {
+        if self.rails.get() != 0 {
             self.core.order_striped(self.peer)?;
         }
-        self.core.get((self.peer, self.rails), self.handle, offset, to)
+        self.core
+            .get((self.peer, self.rails.get()), self.handle, offset, to)
     }
 
     fn fence(&self) -> Result<()> {
@@ -188,14 +192,32 @@ impl Far for FarSegment {
     #[inline]
     fn order(&self) -> Result<()> {
         // One stream per peer, which keeps its order, but for what is striped.
-        match self.rails {
+        match self.rails.get() {
             0 => Ok(()),
             _ => self.core.order_striped(self.peer),
         }
     }
 
-    fn stripe(&mut self, rails: u32) {
-        self.rails = rails;
+    fn stripe(&self, rails: u32) {
+        self.rails.set(rails);
+    }
+
+    fn start_put(&self, offset: usize, from: &TransferMemory) -> Result<Completion> {
+        let to = (self.peer, self.rails.get());
+        self.core.start_put(to, self.handle, offset, from)
+    }
+
+    fn start_get(&self, offset: usize, to: &TransferMemory) -> Result<Completion> {
+        let from = (self.peer, self.rails.get());
+        self.core.start_get(from, self.handle, offset, to)
+    }
+
+    fn poll_started(&self, ticket: Ticket) -> Result<bool> {
+        self.core.poll_started(ticket)
+    }
+
+    fn cancel_started(&self, ticket: Ticket) {
+        self.core.cancel_started(ticket);
     }
 }
 
@@ -310,7 +332,7 @@ impl RemoteMemory for Tcp {
             core,
             peer,
             handle,
-            rails: 0,
+            rails: Cell::new(0),
         };
         Ok(Imported::far(segment, grant))
     }
@@ -336,6 +358,27 @@ impl RemoteMemory for Tcp {
 impl NetFabric for Tcp {
     fn strangers_turned_away(&self) -> u64 {
         self.strangers().all_refused()
+    }
+
+    fn rail_figures(&self) -> Vec<RailFigures> {
+        let state = self.core.state.borrow();
+        let mut all: Vec<RailFigures> = Vec::new();
+        for remote in state.peers.iter() {
+            let active = remote.status == PeerStatus::Active;
+            for (at, rail) in remote.rails.iter().enumerate() {
+                let name = rail.candidates.first().map_or("?", |of| of.interface.as_str());
+                let figures = remote.link.rail_figures(at, active);
+                match all.iter_mut().find(|of| of.name == name) {
+                    Some(of) => of.add(&figures),
+                    None => all.push(RailFigures {
+                        name: name.to_owned(),
+                        ..figures
+                    }),
+                }
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 }
 

@@ -7,12 +7,12 @@
 //!
 //! Cost class: *queued path*; a copy and an entry of a table for each put.
 
+use super::Core;
 use super::control::ControlCode;
 use super::peer::PeerState;
 use super::segments::SEGMENT_KEY;
 use super::state::TcpState;
 use super::transfers::{ExposedMemory, TransferPurpose};
-use super::{Core, Tcp};
 use farpost_fabric::{Counter, Peer, Result};
 
 /// Puts of so many bytes are worth the question, which takes a round trip.
@@ -136,16 +136,5 @@ impl Core {
             state.peer_state(peer)?;
             Ok(state.has_striped(peer, until).then_some(()))
         })
-    }
-}
-
-impl Tcp {
-    /// Bytes that the rail to `peer` has carried from here so far.
-    pub fn carried(&self, peer: Peer, rail: usize) -> u64 {
-        let state = self.core.state.borrow();
-        match state.peers.get(peer) {
-            Some(remote) if rail < remote.rails.len() => remote.link.carried(rail),
-            _ => 0,
-        }
     }
 }

@@ -6,12 +6,12 @@ use crate::trust::{Caller, Handshake, Progress, Secret};
 use farpost_fabric::conformance::{End, Harness};
 use farpost_fabric::{
     Access, BulkTransfer, Completion, Counter, Counters, Descriptor, Direction, ErrorStatus, Fabric,
-    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, Remote,
+    FabricError, LINE_BYTES, LocalMemory, PacketQueue, Peer, Permission, Port, Priority, RailFigures, Remote,
     RemoteMemory, SegmentId, Ticket, Topology, TrySend,
 };
-use farpost_net::AddressBook;
 use farpost_net::conformance::SharedBook;
 use farpost_net::interfaces::Card;
+use farpost_net::{AddressBook, NetFabric};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -578,7 +578,7 @@ fn a_put_longer_than_what_a_link_keeps_arrives() {
 
 /// Bytes that each of the two rails from process 0 to process 1 has carried.
 fn carried(job: &Job) -> [u64; 2] {
-    [0, 1].map(|rail| job.ends[0].carried(Peer(1), rail))
+    [0, 1].map(|rail| job.ends[0].carried(Peer(1), rail).sent)
 }
 
 /// A job over two rails that both work, and a segment of process 1's as process 0 sees it.
@@ -608,13 +608,13 @@ fn over_two_rails(len: usize) -> (Job, farpost_mapped::Mapping, <Tcp as RemoteMe
 #[test]
 fn long_puts_go_over_every_rail_and_over_those_that_are_named() {
     const LEN: usize = 16 << 20;
-    let (job, mine, mut theirs) = over_two_rails(LEN);
+    let (job, mine, theirs) = over_two_rails(LEN);
     let all_there = |job: &Job| {
         let state = job.ends[0].core.state.borrow();
         state.has_striped(Peer(1), u64::MAX)
     };
     for (rails, least) in [(u32::MAX, [0.1, 0.1]), (1, [0.9, 0.0]), (2, [0.0, 0.9])] {
-        let mut theirs = theirs.clone();
+        let theirs = theirs.clone();
         theirs.stripe(rails);
         let bytes: Vec<u8> = (0..LEN)
             .map(|i| (i as u64 * u64::from(rails) % 251) as u8)
@@ -655,7 +655,7 @@ fn long_puts_go_over_every_rail_and_over_those_that_are_named() {
 #[test]
 fn long_puts_survive_cuts_which_count_as_changes_of_route() {
     const LEN: usize = 16 << 20;
-    let (job, mine, mut theirs) = over_two_rails(LEN);
+    let (job, mine, theirs) = over_two_rails(LEN);
     theirs.stripe(u32::MAX);
     let bytes: Vec<u8> = (0..LEN).map(|i| (i * 7 % 253) as u8).collect();
     for (number, part) in bytes.chunks(64 << 10).enumerate() {
@@ -696,7 +696,7 @@ fn who_ends_first_sees_to_it_that_long_puts_arrive() {
             .await;
             return;
         }
-        let mut theirs = end.import(Peer(1), SegmentId(1), LEN).await;
+        let theirs = end.import(Peer(1), SegmentId(1), LEN).await;
         end.until("both rails", || {
             (0..2).all(|rail| end.fabric.rail_works(Peer(1), rail))
         })
@@ -854,4 +854,35 @@ fn settings_are_known_by_their_variables() {
     assert_eq!(settings.set("FARPOST_NOTHING", "1"), Ok(false));
     assert!(settings.set("FARPOST_TCP_PORTS", "x").is_err());
     assert!(Listening::open(TcpSettings::default()).is_ok());
+}
+
+#[test]
+fn figures_of_rails_outlive_their_connections() {
+    const LEN: usize = 1 << 20;
+    let (job, mine, theirs) = over_two_rails(LEN);
+    let all = |end: usize| job.ends[end].rail_figures();
+    let names: Vec<_> = all(0).into_iter().map(|rail| rail.name).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        all(0)
+            .iter()
+            .all(|rail| (rail.up, rail.down, rail.state()) == (1, 0, "up"))
+    );
+    theirs.put(0, &vec![7; LEN]).unwrap();
+    job.until("the put", || mine.load(LEN - 8) != 0);
+    let sum = |end: usize, of: fn(&RailFigures) -> u64| all(end).iter().map(of).sum::<u64>();
+    job.until("what came", || sum(1, |rail| rail.received_bytes) >= LEN as u64);
+    assert!(sum(0, |rail| rail.sent_bytes) >= LEN as u64);
+    assert!(sum(1, |rail| rail.received) > 0 && sum(0, |rail| rail.sent) > 0);
+    let before = sum(0, |rail| rail.sent_bytes);
+    job.ends[0].sever(Peer(1), Some(1));
+    let down = || all(0).iter().filter(|rail| rail.state() == "down").count() == 1;
+    job.until("the rail to be missed", down);
+    assert!(sum(0, |rail| rail.sent_bytes) >= before);
+    // Something has to be sent for the rail to be connected again.
+    job.until("the rail", || {
+        theirs.put(0, &[8; 64]).unwrap();
+        all(0).iter().all(|rail| rail.state() == "up")
+    });
+    assert!(sum(0, |rail| rail.sent_bytes) >= before);
 }

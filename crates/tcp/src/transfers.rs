@@ -1,7 +1,7 @@
 //! Exposed memory, and the bulk transfers that this process began.
 
 use crate::link::Refusal;
-use farpost_fabric::Peer;
+use farpost_fabric::{Peer, TransferMemory};
 use std::collections::{BTreeMap, HashMap};
 
 pub struct ExposedMemory {
@@ -58,6 +58,8 @@ pub struct Transfers {
     pub striped: BTreeMap<(Peer, u64), Box<[u8]>>,
     /// Bytes of it.
     pub striped_bytes: usize,
+    /// What puts and gets under way read and write, by token.
+    pub memory: HashMap<u64, TransferMemory>,
     pub next_token: u64,
 }
 

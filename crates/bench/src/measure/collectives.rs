@@ -1,7 +1,17 @@
-//! Collectives: the time of one call, averaged over back-to-back calls, of the slowest rank. Reductions add doubles.
+//! Collectives: the time of one call, averaged over back-to-back calls, of the slowest rank, and the bandwidth as the Sun Fire Link
+//! paper has it for its figure 7 and Table 2: the throughput seen by the root, or by any one process where there is none.
+//!
+//! | Operation | Bytes that are divided by the time |
+//! |---|---|
+//! | gather(v), scatter(v), allgather(v), alltoall(v) | (P - 1) blocks: what the root, or each process, gets from the others or gives them |
+//! | bcast, reduce, allreduce, scan | the vector |
+//! | reduce_scatter | the vector, which is P blocks |
+//! | barrier | none |
+//!
+//! Reductions add doubles.
 
 use super::{Plan, Point, fill, trials, verify};
-use crate::abi::{BenchError, Mpi, Result};
+use crate::abi::{BenchError, Mpi, Parts, Result};
 use std::cell::RefCell;
 use strum::VariantArray;
 
@@ -15,10 +25,15 @@ pub enum Op {
     Allreduce,
     Scan,
     ReduceScatter,
+    ReduceScatterBlock,
     Gather,
+    Gatherv,
     Scatter,
+    Scatterv,
     Allgather,
+    Allgatherv,
     Alltoall,
+    Alltoallv,
 }
 
 impl Op {
@@ -37,7 +52,33 @@ impl Op {
 
     /// Whether it adds doubles, so that sizes are rounded up to whole ones.
     fn adds(self) -> bool {
-        matches!(self, Op::Reduce | Op::Allreduce | Op::Scan | Op::ReduceScatter)
+        matches!(self, Op::Reduce | Op::Allreduce | Op::Scan) || self.scatters_sums()
+    }
+
+    fn scatters_sums(self) -> bool {
+        matches!(self, Op::ReduceScatter | Op::ReduceScatterBlock)
+    }
+
+    /// Bytes that one process sees moved by a call with blocks, or a vector, of `bytes` among `ranks`: what bandwidths are of.
+    pub fn moved(self, bytes: usize, ranks: usize) -> usize {
+        match self {
+            Op::Barrier => 0,
+            Op::Bcast | Op::Reduce | Op::Allreduce | Op::Scan => bytes,
+            Op::ReduceScatter | Op::ReduceScatterBlock => bytes * ranks,
+            _ => bytes * (ranks - 1),
+        }
+    }
+
+    /// The one without counts, which has the same result.
+    fn plain(self) -> Op {
+        match self {
+            Op::Gatherv => Op::Gather,
+            Op::Scatterv => Op::Scatter,
+            Op::Allgatherv => Op::Allgather,
+            Op::Alltoallv => Op::Alltoall,
+            Op::ReduceScatterBlock => Op::ReduceScatter,
+            other => other,
+        }
     }
 }
 
@@ -48,6 +89,7 @@ struct Buffers {
     all_out: Vec<u8>,
     input: Vec<f64>,
     output: Vec<f64>,
+    parts: Parts,
 }
 
 impl Buffers {
@@ -58,20 +100,21 @@ impl Buffers {
         let mut b = Self {
             one: vec![0; if op.adds() { 0 } else { bytes }],
             all: blocks(matches!(
-                op,
+                op.plain(),
                 Op::Gather | Op::Scatter | Op::Allgather | Op::Alltoall
             )),
-            all_out: blocks(op == Op::Alltoall),
+            all_out: blocks(op.plain() == Op::Alltoall),
             input: Vec::new(),
             output: Vec::new(),
+            parts: Parts::new(ranks, if op.adds() { bytes / 8 } else { bytes }),
         };
         if op.adds() {
             let n = bytes / 8;
-            let total = if op == Op::ReduceScatter { n * ranks } else { n };
+            let total = if op.scatters_sums() { n * ranks } else { n };
             b.input = (0..total).map(|i| ((rank + 1) * weight(i)) as f64).collect();
             b.output = vec![0.0; n];
         }
-        match op {
+        match op.plain() {
             Op::Bcast if rank == 0 => fill(&mut b.one, 0),
             Op::Gather | Op::Allgather => fill(&mut b.one, rank),
             Op::Scatter if rank == 0 => b
@@ -91,7 +134,7 @@ impl Buffers {
     /// Clear what the operation writes on this rank.
     fn reset(&mut self, mpi: &Mpi, op: Op) {
         self.output.fill(0.0);
-        match op {
+        match op.plain() {
             Op::Bcast if mpi.rank() != 0 => self.one.fill(0),
             Op::Scatter => self.one.fill(0),
             Op::Gather | Op::Allgather | Op::Alltoall => self.all.fill(0),
@@ -108,7 +151,12 @@ impl Buffers {
             Op::Reduce => mpi.reduce(&self.input, &mut self.output),
             Op::Allreduce => mpi.allreduce(&self.input, &mut self.output),
             Op::Scan => mpi.scan(&self.input, &mut self.output),
-            Op::ReduceScatter => mpi.reduce_scatter_block(&self.input, &mut self.output),
+            Op::ReduceScatter => mpi.reduce_scatter(&self.input, &mut self.output, &self.parts),
+            Op::ReduceScatterBlock => mpi.reduce_scatter_block(&self.input, &mut self.output),
+            Op::Gatherv => mpi.gatherv(&self.one, &mut self.all, &self.parts),
+            Op::Scatterv => mpi.scatterv(&self.all, &mut self.one, &self.parts),
+            Op::Allgatherv => mpi.allgatherv(&self.one, &mut self.all, &self.parts),
+            Op::Alltoallv => mpi.alltoallv(&self.all_out, &mut self.all, &self.parts),
             Op::Gather => mpi.gather(&self.one, &mut self.all),
             Op::Scatter => mpi.scatter(&self.all, &mut self.one),
             Op::Allgather => mpi.allgather(&self.one, &mut self.all),
@@ -122,7 +170,7 @@ impl Buffers {
         let what = format!("{} of {bytes} bytes on rank {rank}", op.name());
         let all = || self.all.chunks_exact(bytes.max(1)).enumerate();
         let sum = ranks * (ranks + 1) / 2;
-        match op {
+        match op.plain() {
             Op::Barrier => Ok(()),
             Op::Bcast => verify(&self.one, 0, &what),
             Op::Gather if rank != 0 => Ok(()),
@@ -133,6 +181,7 @@ impl Buffers {
             Op::Reduce | Op::Allreduce => self.sums(&what, 0, sum),
             Op::Scan => self.sums(&what, 0, (rank + 1) * (rank + 2) / 2),
             Op::ReduceScatter => self.sums(&what, rank * self.output.len(), sum),
+            _ => unreachable!("a plain operation"),
         }
     }
 
@@ -188,7 +237,7 @@ pub fn run(mpi: &Mpi, plan: &Plan, ops: &[Op], mut done: impl FnMut(&Point)) -> 
                 (0..n).try_for_each(|_| buffers.call(mpi, op))
             })?;
             buffers.borrow().check(mpi, op, bytes)?;
-            let point = plan.point(op.name(), bytes, measured, 0);
+            let point = plan.point(op.name(), bytes, measured, op.moved(bytes, mpi.size()));
             done(&point);
             points.push(point);
         }
@@ -206,6 +255,33 @@ pub fn points(plan: &Plan, ops: &[Op]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bandwidths_are_of_what_one_process_sees() {
+        let moved = |op: Op| op.moved(1000, 16);
+        for op in [
+            Op::Gather,
+            Op::Gatherv,
+            Op::Scatter,
+            Op::Scatterv,
+            Op::Allgather,
+            Op::Allgatherv,
+            Op::Alltoall,
+            Op::Alltoallv,
+        ] {
+            assert_eq!(moved(op), 15_000, "{op:?}");
+        }
+        for op in [Op::Bcast, Op::Reduce, Op::Allreduce, Op::Scan] {
+            assert_eq!(moved(op), 1000, "{op:?}");
+        }
+        assert_eq!((moved(Op::ReduceScatter), moved(Op::Barrier)), (16_000, 0));
+    }
+
+    #[test]
+    fn the_thirteen_of_the_paper_are_there() {
+        let table = "gather gatherv scatter scatterv bcast allgather allgatherv alltoall alltoallv reduce reduce_scatter allreduce scan";
+        assert!(table.split(' ').all(|name| Op::parse(name).is_ok()));
+    }
 
     #[test]
     fn names_parse_back_and_unknown_ones_list_the_known() {

@@ -26,6 +26,8 @@ pub struct Jobs {
     pub clients_bound: bool,
     /// Whether of trials the quickest counts, and not the median.
     pub quickest: bool,
+    /// Whether ranks are left to the scheduler: several jobs at once would be bound to the same cores.
+    pub unbound: bool,
 }
 
 /// What was measured of each layer: the samples of each round.
@@ -49,6 +51,7 @@ impl Jobs {
             trial_micros,
             clients_bound: true,
             quickest: false,
+            unbound: false,
         })
     }
 
@@ -78,6 +81,16 @@ impl Jobs {
         Ok(measured)
     }
 
+    /// As many jobs of one layer at the same time as there are to be pairs: the samples of each.
+    pub fn together(&self, layer: Layer, ops: &[Op], pairs: usize) -> Result<Vec<Samples>> {
+        std::thread::scope(|scope| {
+            let start = |_| scope.spawn(|| self.job(layer, ops));
+            let jobs: Vec<_> = (0..pairs).map(start).collect();
+            let end = |job: std::thread::ScopedJoinHandle<'_, Result<Samples>>| job.join().expect("no panic");
+            jobs.into_iter().map(end).collect()
+        })
+    }
+
     /// Where an agent and its clients run, for people.
     pub fn placement(&self) -> &'static str {
         if self.clients_bound {
@@ -98,7 +111,7 @@ impl Jobs {
         let failed = |cause| BenchError::Io { what: what(), cause };
         let memory = Memory::new()?;
         let mut command = Command::new(&self.launcher);
-        if layer.has_agent() && !self.clients_bound {
+        if self.unbound || layer.has_agent() && !self.clients_bound {
             command.args(["--bind-to", "none"]);
         } else if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2) {
             command.args(["--bind-to", "core"]);

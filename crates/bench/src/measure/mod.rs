@@ -4,8 +4,10 @@ pub mod collectives;
 pub mod everyday;
 pub mod fm_memory;
 pub mod jobs;
+pub mod load;
 pub mod matmul;
 pub mod pair;
+pub mod pairs;
 pub mod pingpong;
 pub mod rate;
 pub mod startup;
@@ -94,6 +96,33 @@ impl Point {
 /// No trial repeats an operation more often than this, however quick it is.
 const MOST_REPETITIONS: u64 = 10_000_000;
 
+/// How often to repeat `run` so that a trial takes as long as planned, by rank 0's clock, on all ranks; also the warm-up.
+fn calibrate(
+    mpi: &Mpi,
+    plan: &Plan,
+    mut reset: impl FnMut() -> Result<()>,
+    mut run: impl FnMut(u64) -> Result<()>,
+) -> Result<u64> {
+    // Grow until half a trial has passed. The quicker of two runs counts, so that one hiccup of the scheduler does not
+    // end it early.
+    let mut n = 1;
+    reset()?;
+    loop {
+        let mut nanos = u64::MAX;
+        for _ in 0..2 {
+            let start = Instant::now();
+            run(n)?;
+            nanos = nanos.min(start.elapsed().as_nanos() as u64);
+        }
+        let took = mpi.share(nanos)? as f64 * 1e-9;
+        let next = repetitions(plan.trial_time, took, n, MOST_REPETITIONS);
+        if took >= plan.trial_time / 2.0 || n >= MOST_REPETITIONS {
+            return Ok(next);
+        }
+        n = next.clamp(2 * n, 16 * n).min(MOST_REPETITIONS);
+    }
+}
+
 /// Time `run(n)` (which performs `n` operations) in trials of the planned length. `reset` runs before each trial
 /// and is not timed. Rank 0's clock decides how many repetitions all ranks make; the slowest rank's time counts if
 /// `slowest`, else rank 0's. Returns the repetitions and the seconds per operation of each trial.
@@ -104,24 +133,7 @@ fn trials(
     mut reset: impl FnMut() -> Result<()>,
     mut run: impl FnMut(u64) -> Result<()>,
 ) -> Result<(u64, Summary)> {
-    // Warm up and calibrate: grow until half a trial has passed. The quicker of two runs counts, so that one hiccup
-    // of the scheduler does not end it early.
-    let mut n = 1;
-    reset()?;
-    let n = loop {
-        let mut nanos = u64::MAX;
-        for _ in 0..2 {
-            let start = Instant::now();
-            run(n)?;
-            nanos = nanos.min(start.elapsed().as_nanos() as u64);
-        }
-        let took = mpi.share(nanos)? as f64 * 1e-9;
-        let next = repetitions(plan.trial_time, took, n, MOST_REPETITIONS);
-        if took >= plan.trial_time / 2.0 || n >= MOST_REPETITIONS {
-            break next;
-        }
-        n = next.clamp(2 * n, 16 * n).min(MOST_REPETITIONS);
-    };
+    let n = calibrate(mpi, plan, &mut reset, &mut run)?;
     let mut times = Vec::with_capacity(plan.trials);
     for _ in 0..plan.trials.max(1) {
         reset()?;

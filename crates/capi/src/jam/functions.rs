@@ -4,9 +4,9 @@ use core::cell::{Cell, RefCell};
 use core::ffi::{c_char, c_int, c_void};
 use core::hint::black_box;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use farpost_fabric::{Peer, Priority};
+use farpost_fabric::{Moment, Peer, Priority, Time};
 use farpost_jam::cilk::Cilk;
 use farpost_jam::rdma::Posted;
 use farpost_jam::vi::Batch;
@@ -66,8 +66,9 @@ pub(crate) fn jam_finalize(cx: &'static Cx) {
     let Ok(state) = state(cx) else {
         return;
     };
-    let began = Instant::now();
-    while state.jam.has_waiting() && began.elapsed() < FAREWELL {
+    let now = || cx.node.get().map_or(Moment::START, |node| node.fabric.now());
+    let began = now();
+    while state.jam.has_waiting() && now().since(began) < FAREWELL {
         let found = state.jam.poll() > 0;
         rest(cx, state, found);
     }

@@ -5,6 +5,7 @@
 use core::ffi::c_int;
 use std::time::Duration;
 
+use farpost_portals::host::INTERFACE as HOST;
 use farpost_portals::{Error, Event, Handle, NetworkInterface, TIME_FOREVER};
 
 use crate::cx::Cx;
@@ -23,7 +24,7 @@ pub(crate) fn ptleqalloc(cx: &'static Cx, a: arg::PtlEQAlloc) -> Answer {
     let handler = handler.map_err(|why| Failure::new(Error::NoSpace, why))?;
     let handled = handler.is_some();
     let made = ni.interface.eq_alloc(count, handler)?;
-    if handled && ni.interface.is_served() {
+    if handled && (ni.interface.is_served() || ni.handle.interface() == HOST) {
         super::interface::show_handlers(cx);
     }
     a.eq_handle.set(made.0);
@@ -31,7 +32,7 @@ pub(crate) fn ptleqalloc(cx: &'static Cx, a: arg::PtlEQAlloc) -> Answer {
 }
 
 pub(crate) fn ptleqfree(cx: &'static Cx, a: arg::PtlEQFree) -> Answer {
-    let ni = state(cx).any(Error::EqInvalid)?;
+    let ni = state(cx).any(a.eq_handle, Error::EqInvalid)?;
     Ok(ni.interface.eq_free(Handle(a.eq_handle))?)
 }
 
@@ -57,7 +58,7 @@ fn told_of(dropped: bool) -> Answer {
 
 #[inline(always)]
 pub(crate) fn ptleqget(cx: &'static Cx, a: arg::PtlEQGet) -> Answer {
-    let ni = state(cx).any(Error::EqInvalid)?;
+    let ni = state(cx).any(a.eq_handle, Error::EqInvalid)?;
     there("event", a.event)?;
     let taken = ni.interface.eq_get(Handle(a.eq_handle));
     crate::roll::polled(cx, taken.is_ok());
@@ -67,7 +68,7 @@ pub(crate) fn ptleqget(cx: &'static Cx, a: arg::PtlEQGet) -> Answer {
 
 #[inline(always)]
 pub(crate) fn ptleqwait(cx: &'static Cx, a: arg::PtlEQWait) -> Answer {
-    let ni = state(cx).any(Error::EqInvalid)?;
+    let ni = state(cx).any(a.eq_handle, Error::EqInvalid)?;
     there("event", a.event)?;
     // Small is what passes through the loop that waits.
     let dropped = ni
@@ -81,7 +82,7 @@ pub(crate) fn ptleqwait(cx: &'static Cx, a: arg::PtlEQWait) -> Answer {
 
 pub(crate) unsafe fn ptleqpoll(cx: &'static Cx, a: arg::PtlEQPoll) -> Answer {
     let size = a.size;
-    let ni = state(cx).any(Error::EqInvalid)?;
+    state(cx).ready()?;
     if size <= 0 {
         return refuse!(Error::EqInvalid: "size={size}: at least one event queue is wanted");
     }
@@ -90,6 +91,7 @@ pub(crate) unsafe fn ptleqpoll(cx: &'static Cx, a: arg::PtlEQPoll) -> Answer {
     there("which", a.which)?;
     // SAFETY: not null, and the caller vouches for `size` handles, which nobody changes meanwhile. `Handle` is one.
     let eqs = unsafe { core::slice::from_raw_parts(a.eq_handles.pointer().cast::<Handle>(), size as usize) };
+    let ni = state(cx).any(eqs[0].0, Error::EqInvalid)?;
     let timeout = match a.timeout {
         TIME_FOREVER => None,
         millis => Some(Duration::from_millis(millis.into())),

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farpost_fabric::Fabric;
-use farpost_fabric::wait::WaitPolicy;
+use farpost_fabric::wait::{Pause, WaitPolicy};
 use farpost_node::{Interface, NodeFabric, PortalsPlace};
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
-use crate::cx::Cx;
+use crate::cx::{self, Cx};
 use crate::interfaces::portals3::*;
 use crate::interfaces::{Place, refuse};
 use crate::node;
@@ -29,7 +29,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(50);
 /// Interfaces that a process may open.
-const INTERFACES: c_int = 1;
+const INTERFACES: c_int = 2;
 
 pub(crate) fn ptlinit(cx: &'static Cx, a: arg::PtlInit) -> Answer {
     there("max_interfaces", a.max_interfaces)?;
@@ -38,7 +38,7 @@ pub(crate) fn ptlinit(cx: &'static Cx, a: arg::PtlInit) -> Answer {
     Ok(())
 }
 
-/// Where the program asks for the library to run; `None`: as the setting says.
+/// Where the program asks for the library of the job's interface to run; `None`: as the setting says.
 ///
 /// # Errors
 /// There is no such interface.
@@ -51,7 +51,7 @@ fn place_of(iface: ptl_interface_t) -> Answer<Option<(PortalsPlace, &'static str
         _ => {
             refuse!(
                 Error::IfaceInvalid: "iface={iface}: allowed are PTL_IFACE_DEFAULT ({PTL_IFACE_DEFAULT}), PTL_IFACE_INLINE ({PTL_IFACE_INLINE}), \
-                 PTL_IFACE_GENERIC ({PTL_IFACE_GENERIC}) and PTL_IFACE_ACCELERATED ({PTL_IFACE_ACCELERATED})"
+                 PTL_IFACE_GENERIC ({PTL_IFACE_GENERIC}), PTL_IFACE_ACCELERATED ({PTL_IFACE_ACCELERATED}) and PTL_IFACE_HOST ({PTL_IFACE_HOST})"
             )
         }
     }
@@ -66,7 +66,7 @@ fn runs_at(interface: &AnyInterface<NodeFabric>, place: Option<(PortalsPlace, &s
     match place {
         Some((asked, name)) if asked != there => {
             refuse!(
-                Error::IfaceInvalid: "iface={name}: a process has one interface, and this one's has been opened as {}", there.name()
+                Error::IfaceInvalid: "iface={name}: a process has one interface of its job, and this one's has been opened as {}", there.name()
             )
         }
         _ => Ok(()),
@@ -142,6 +142,45 @@ fn open(
     Ok(ni)
 }
 
+/// Opens the interface of this host.
+///
+/// # Errors
+/// See the table.
+fn open_host(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer<Rc<Ni>> {
+    let state = state(cx);
+    if let Some(ni) = &*state.host.borrow() {
+        fits(pid, ni.interface.identity().id.pid)?;
+        return Ok(Rc::clone(ni));
+    }
+    let failed = |why| Failure::new(Error::Fail, why);
+    let node = node::join(cx).map_err(failed)?;
+    let made = node.portals_host(pid, desired.as_ref(), process::say);
+    let interface = made.map_err(|refusal| Failure::new(refusal.code, refusal.why))?;
+    interface.set_relax(Some(relax_host));
+    node::open(cx, Interface::Portals).map_err(failed)?;
+    let ni = Rc::new(Ni {
+        handle: interface.handle(),
+        limits: interface.limits(),
+        job: Rc::clone(&node.job),
+        ids: Rc::from([]),
+        handlers: Handlers::default(),
+        interface: Rc::new(interface),
+    });
+    state.host.replace(Some(Rc::clone(&ni)));
+    Ok(ni)
+}
+
+/// What a wait for something of the host's does between its looks: what others wait for on the job's interface is moved meanwhile.
+fn relax_host(pause: Pause) -> bool {
+    let state = state(cx::process());
+    let job = state.interface.borrow().clone();
+    if let Some(host) = &*state.host.borrow() {
+        host.interface
+            .set_longest_sleep(if job.is_some() { SHORT } else { LONG });
+    }
+    job.is_some_and(|job| job.progress()) || roll::relax(pause)
+}
+
 /// Where an agent matches and moves, the library's own thread takes the events while the program computes, for their handlers.
 pub(super) fn show_handlers(cx: &'static Cx) {
     if let Err(why) = progress::start(cx, Reason::Portals, true, serve) {
@@ -152,9 +191,14 @@ pub(super) fn show_handlers(cx: &'static Cx) {
 /// What the library's own thread does while the program computes (section 1: application bypass).
 fn serve(cx: &'static Cx) -> Served {
     let interface = state(cx).interface.borrow().clone();
-    match interface {
-        Some(interface) if interface.progress() => Served::Moved,
-        _ => Served::Nothing,
+    let host = state(cx).host.borrow().clone();
+    let moved = interface.is_some_and(|interface| interface.progress());
+    let handled = host.as_ref().is_some_and(|ni| ni.interface.has_handlers());
+    match moved | host.is_some_and(|ni| ni.interface.progress()) {
+        true => Served::Moved,
+        // The host's agent rings nobody who does not wait.
+        false if handled => Served::After(SHORT),
+        false => Served::Nothing,
     }
 }
 
@@ -172,15 +216,19 @@ fn fits(pid: ptl_pid_t, own: u32) -> Answer {
     if pid == ANY || pid == own {
         return Ok(());
     }
-    refuse!(Error::PidInvalid: "pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits")
+    refuse!(
+        Error::PidInvalid: "pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits, and PTL_IFACE_HOST lets one choose"
+    )
 }
 
 pub(crate) fn ptlniinit(cx: &'static Cx, a: arg::PtlNIInit) -> Answer {
     state(cx).ready()?;
     there("ni_handle", a.ni_handle)?;
-    let place = place_of(a.iface)?;
     let desired = a.desired.get().map(|desired| limits(&desired));
-    let ni = open(cx, place, a.pid, desired)?;
+    let ni = match a.iface {
+        PTL_IFACE_HOST => open_host(cx, a.pid, desired)?,
+        iface => open(cx, place_of(iface)?, a.pid, desired)?,
+    };
     a.actual.set(c_limits(&ni.limits));
     a.ni_handle.set(ni.handle.0);
     Ok(())
@@ -192,9 +240,13 @@ pub(crate) fn ptlnifini(cx: &'static Cx, a: arg::PtlNIFini) -> Answer {
     Ok(())
 }
 
-/// Closes the interface. It stays, to drop what still comes and to be opened again.
+/// Closes the interface. That of the job stays, to drop what still comes and to be opened again.
 fn close(cx: &'static Cx, ni: &Ni) {
-    state(cx).open.replace(None);
+    if is_host(ni) {
+        state(cx).host.replace(None);
+    } else {
+        state(cx).open.replace(None);
+    }
     let ended = ni.interface.agent_has_ended();
     if !ni.interface.close(FAREWELL) && !ended {
         process::say(&format!(
@@ -206,9 +258,9 @@ fn close(cx: &'static Cx, ni: &Ni) {
 
 pub(crate) fn ptlfini(cx: &'static Cx) {
     let state = state(cx);
-    let open = state.open.borrow().clone();
-    if let Some(ni) = open {
-        close(cx, &ni);
+    let open = [state.open.borrow().clone(), state.host.borrow().clone()];
+    for ni in open.iter().flatten() {
+        close(cx, ni);
     }
     state.initialised.set(false);
     progress::stop(cx, Reason::Portals);
@@ -256,11 +308,29 @@ pub(crate) fn ptlgetrankid(cx: &'static Cx, a: arg::PtlGetRankId) -> Answer {
     let rank = a.rank;
     let ni = state(cx).interface(a.ni_handle)?;
     there("id", a.id)?;
+    if is_host(&ni) {
+        return without_job();
+    }
     let Some(known) = ni.ids.get(rank as usize) else {
         return refuse!(Error::Fail: "rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
     };
     a.id.set(c_id(*known));
     Ok(())
+}
+
+/// # Errors
+/// Always: who of the job is a member of the host's interface, and as what, only the program knows.
+#[cold]
+fn without_job() -> Answer {
+    refuse!(
+        Error::Fail: "the processes of a job have no numbers on their host's interface but those they chose or were given; ask the job's interface, \
+         and tell each other what PtlGetId says"
+    )
+}
+
+/// Whether an interface is the host's.
+fn is_host(ni: &Ni) -> bool {
+    ni.handle.interface() == farpost_portals::host::INTERFACE
 }
 
 /// A number of every process.
@@ -276,6 +346,9 @@ unsafe fn map_of(
 ) -> Answer {
     let ni = state(cx).interface(handle)?;
     there("map", map)?;
+    if is_host(&ni) {
+        return without_job();
+    }
     if size != ni.job.size() {
         return refuse!(Error::Fail: "size={size}: the job has {} processes", ni.job.size());
     }
@@ -298,6 +371,9 @@ pub(crate) unsafe fn ptlgetpidmap(cx: &'static Cx, a: arg::PtlGetPIDMap) -> Answ
 
 pub(crate) fn ptljobfence(cx: &'static Cx, a: arg::PtlJobFence) -> Answer {
     let ni = state(cx).interface(a.ni_handle)?;
+    if is_host(&ni) {
+        return without_job();
+    }
     let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
     let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
     let rest = || {

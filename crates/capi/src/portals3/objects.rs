@@ -29,7 +29,7 @@ pub(crate) fn ptlnistatus(cx: &'static Cx, a: arg::PtlNIStatus) -> Answer {
 }
 
 pub(crate) fn ptlnihandle(cx: &'static Cx, a: arg::PtlNIHandle) -> Answer {
-    let ni = state(cx).any(Error::HandleInvalid)?;
+    let ni = state(cx).any(a.handle, Error::HandleInvalid)?;
     there("ni_handle", a.ni_handle)?;
     let of = ni.interface.ni_handle(Handle(a.handle))?;
     a.ni_handle.set(of.0);
@@ -62,7 +62,7 @@ pub(crate) fn ptlmeattachany(cx: &'static Cx, a: arg::PtlMEAttachAny) -> Answer 
 }
 
 pub(crate) fn ptlmeinsert(cx: &'static Cx, a: arg::PtlMEInsert) -> Answer {
-    let ni = state(cx).any(Error::MeInvalid)?;
+    let ni = state(cx).any(a.base, Error::MeInvalid)?;
     there("me_handle", a.me_handle)?;
     let (unlink, position) = (unlink("unlink", a.unlink)?, position(a.position)?);
     let bits = (a.match_bits, a.ignore_bits);
@@ -74,12 +74,12 @@ pub(crate) fn ptlmeinsert(cx: &'static Cx, a: arg::PtlMEInsert) -> Answer {
 }
 
 pub(crate) fn ptlmeunlink(cx: &'static Cx, a: arg::PtlMEUnlink) -> Answer {
-    let ni = state(cx).any(Error::MeInvalid)?;
+    let ni = state(cx).any(a.me_handle, Error::MeInvalid)?;
     Ok(ni.interface.me_unlink(Handle(a.me_handle))?)
 }
 
 pub(crate) unsafe fn ptlmdattach(cx: &'static Cx, a: arg::PtlMDAttach) -> Answer {
-    let ni = state(cx).any(Error::MeInvalid)?;
+    let ni = state(cx).any(a.me_handle, Error::MeInvalid)?;
     let unlink = unlink("unlink_op", a.unlink_op)?;
     // SAFETY: the caller vouches for the pieces.
     let (own, pieces) = unsafe { convert::descriptor(&a.md, &ni.limits)? };
@@ -102,12 +102,12 @@ pub(crate) unsafe fn ptlmdbind(cx: &'static Cx, a: arg::PtlMDBind) -> Answer {
 }
 
 pub(crate) fn ptlmdunlink(cx: &'static Cx, a: arg::PtlMDUnlink) -> Answer {
-    let ni = state(cx).any(Error::MdInvalid)?;
+    let ni = state(cx).any(a.md_handle, Error::MdInvalid)?;
     Ok(ni.interface.md_unlink(Handle(a.md_handle))?)
 }
 
 pub(crate) unsafe fn ptlmdupdate(cx: &'static Cx, a: arg::PtlMDUpdate) -> Answer {
-    let ni = state(cx).any(Error::MdInvalid)?;
+    let ni = state(cx).any(a.md_handle, Error::MdInvalid)?;
     // SAFETY: the caller vouches for the pieces.
     let new = a
         .new_md

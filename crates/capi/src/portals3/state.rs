@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use farpost_job::Job;
 use farpost_node::NodeFabric;
+use farpost_portals::host::INTERFACE as HOST;
 use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
 
 use crate::cx::{Cx, ProcessCell};
@@ -41,6 +42,8 @@ pub(super) struct PortalsState {
     /// Between PtlInit and PtlFini.
     pub initialised: Cell<bool>,
     pub open: RefCell<Option<Rc<Ni>>>,
+    /// The interface of this host, beside the job's, while it is open.
+    pub host: RefCell<Option<Rc<Ni>>>,
     /// What is opened and closed: one for the process, since it has the fabric's packets.
     pub interface: RefCell<Option<Rc<AnyInterface<NodeFabric>>>>,
     /// How often it was opened: handles of former times are stale.
@@ -65,6 +68,7 @@ fn first(cx: &'static Cx) -> &'static PortalsState {
         PortalsState {
             initialised: Cell::new(false),
             open: RefCell::new(None),
+            host: RefCell::new(None),
             interface: RefCell::new(None),
             opened: Cell::new(0),
         },
@@ -72,6 +76,16 @@ fn first(cx: &'static Cx) -> &'static PortalsState {
 }
 
 impl PortalsState {
+    /// Where the interface is kept that an object's handle names: the host's, or else the job's.
+    #[inline(always)]
+    fn of(&self, handle: u32) -> &RefCell<Option<Rc<Ni>>> {
+        if Handle(handle).interface() == HOST {
+            &self.host
+        } else {
+            &self.open
+        }
+    }
+
     /// # Errors
     /// Before PtlInit and after PtlFini.
     #[inline(always)]
@@ -90,7 +104,7 @@ impl PortalsState {
     #[inline(always)]
     pub fn interface(&self, handle: u32) -> Answer<Rc<Ni>> {
         self.ready()?;
-        match &*self.open.borrow() {
+        match &*self.of(handle).borrow() {
             Some(ni) if ni.handle == Handle(handle) => Ok(Rc::clone(ni)),
             _ => refuse!(Error::NiInvalid: "ni_handle={handle:#x}: not the handle of an open interface"),
         }
@@ -101,10 +115,21 @@ impl PortalsState {
     /// # Errors
     /// Not initialised; `without` if none is open.
     #[inline(always)]
-    pub fn any(&self, without: Error) -> Answer<Rc<Ni>> {
+    pub fn any(&self, handle: u32, without: Error) -> Answer<Rc<Ni>> {
         self.ready()?;
-        match &*self.open.borrow() {
+        match &*self.of(handle).borrow() {
             Some(ni) => Ok(Rc::clone(ni)),
+            None => self.none(handle, without),
+        }
+    }
+
+    #[cold]
+    fn none(&self, handle: u32, without: Error) -> Answer<Rc<Ni>> {
+        // What is open says what is wrong with a handle that is of neither.
+        let any = self.open.borrow().clone().or_else(|| self.host.borrow().clone());
+        match any {
+            Some(_) if Handle(handle).interface() == HOST => Err(without.into()),
+            Some(ni) => Ok(ni),
             None => refuse!(without: "no interface is open: call PtlNIInit first"),
         }
     }
@@ -130,8 +155,12 @@ impl interfaces::Answer<c_int> for Answer {
 #[inline(never)]
 fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String) -> c_int {
     let code = failure.code;
-    let open = state(cx).open.borrow();
-    let alone = open.as_ref().is_some_and(|ni| ni.interface.agent_has_ended());
+    let ended = |open: &RefCell<Option<Rc<Ni>>>| {
+        open.borrow()
+            .as_ref()
+            .is_some_and(|ni| ni.interface.agent_has_ended())
+    };
+    let alone = ended(&state(cx).open) || ended(&state(cx).host);
     let sentence = if failure.why.is_empty() && code == Error::Fail && alone {
         format!(
             "{function}({arguments}): this host's Portals agent has ended, or does not serve this process any longer"

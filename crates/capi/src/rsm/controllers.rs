@@ -1,17 +1,18 @@
 //! Controllers, topology, identifiers, and the error status.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_uint};
 
-use farpost_rsm::{Code, Controller, error, fail, segmentid_range};
+use farpost_rsm::{Code, Controller, RailStatus, error, fail, segmentid_range};
 
-use super::library::{OpenController, Result, controller, message, open, opened, there};
+use super::library::{OpenController, Result, controller, imported, message, open, opened, there};
 use crate::cx::Cx;
+use crate::interfaces::Place;
 use crate::interfaces::rsm::arg;
 use crate::interfaces::{
     self,
     rsm::{
         RSM_CESR_NONE, RSM_CONNECTION_ACTIVE, RSM_CONNECTION_DOWN, rsm_connections_t, rsm_error_status_t,
-        rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t,
+        rsm_rail_t, rsm_refused_t, rsm_remote_cntlr_t, rsm_topology_t, rsmapi_controller_attr_t,
         rsmapi_controller_handle_t,
     },
 };
@@ -179,6 +180,78 @@ pub(crate) fn rsm_get_striping(cx: &'static Cx, a: arg::rsm_get_striping) -> Res
     a.degree.set(striping.degree);
     a.rails.set(striping.rails);
     Ok(())
+}
+
+/// List rails, as far as there is room, and say how many there are.
+///
+/// # Safety
+/// `rails`, if not null, has as many entries as `count` says.
+unsafe fn list_rails(found: &[RailStatus], rails: Place<rsm_rail_t>, count: Place<c_uint>) -> Result<()> {
+    let Some(room) = count.get() else {
+        return fail!(BAD_ADDR: "count is null");
+    };
+    count.set(found.len() as c_uint);
+    if rails.is_null() {
+        return Ok(());
+    }
+    for (i, rail) in found.iter().take(room as usize).enumerate() {
+        let mut filled = rsm_rail_t {
+            name: [0; 32],
+            state: if rail.works {
+                RSM_CONNECTION_ACTIVE
+            } else {
+                RSM_CONNECTION_DOWN
+            },
+            sent: rail.carried.sent,
+            received: rail.carried.received,
+        };
+        copy_text(&mut filled.name, &rail.name);
+        // SAFETY: the caller's promise.
+        unsafe { rails.pointer().add(i).write(filled) };
+    }
+    Ok(())
+}
+
+pub(crate) unsafe fn rsm_get_rails(cx: &'static Cx, a: arg::rsm_get_rails) -> Result<()> {
+    there(a.count, Code::BAD_ADDR, "count")?;
+    let library = open(cx)?;
+    library.rsm.progress();
+    let found = library.rsm.rails_to(a.node)?;
+    // SAFETY: the interface's contract.
+    unsafe { list_rails(&found, a.rails, a.count) }
+}
+
+pub(crate) unsafe fn rsm_memseg_import_set_stripes(
+    cx: &'static Cx,
+    a: arg::rsm_memseg_import_set_stripes,
+) -> Result<()> {
+    let (library, imported) = imported(cx, a.memseg)?;
+    library.rsm.progress();
+    let mut stripes = Vec::new();
+    for i in 0..if a.names.is_null() { 0 } else { a.count as usize } {
+        // SAFETY: the interface's contract: as many names as it says.
+        let name = unsafe { a.names.add(i).read() };
+        if name.is_null() {
+            return fail!(BAD_ADDR: "name {i} is null");
+        }
+        // SAFETY: not null, so the caller vouches for a string.
+        let name = unsafe { CStr::from_ptr(name) };
+        stripes.push(library.rsm.controller(&name.to_string_lossy())?);
+    }
+    imported.import.stripe_over(&stripes)
+}
+
+pub(crate) unsafe fn rsm_memseg_import_get_stripes(
+    cx: &'static Cx,
+    a: arg::rsm_memseg_import_get_stripes,
+) -> Result<()> {
+    let (library, imported) = imported(cx, a.memseg)?;
+    there(a.count, Code::BAD_ADDR, "count")?;
+    let told = imported.import.stripes();
+    let mut found = library.rsm.rails_to(imported.import.node())?;
+    found.retain(|rail| told.contains(&rail.controller));
+    // SAFETY: the interface's contract.
+    unsafe { list_rails(&found, a.rails, a.count) }
 }
 
 /// Where ranges of identifiers are set aside.

@@ -96,7 +96,11 @@ pub(super) fn serve_meanwhile(cx: &'static Cx, library: &Library) {
         export.id().is_some() && (0..fabric.size()).any(reached)
     };
     let polled = library.polls();
-    if !polled && !library.exports.borrow().iter().any(far) {
+    if library.imports.borrow().iter().next().is_none() {
+        library.asks.set(false);
+    }
+    let asks = library.asks.get();
+    if !polled && !asks && !library.exports.borrow().iter().any(far) {
         progress::stop(cx, Reason::Rsm);
     } else if let Err(why) = progress::start(cx, Reason::Rsm, polled, serve) {
         process::say(&why);

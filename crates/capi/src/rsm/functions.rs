@@ -3,5 +3,6 @@
 pub(crate) use super::controllers::*;
 pub(crate) use super::export::*;
 pub(crate) use super::import::*;
+pub(crate) use super::requests::*;
 pub(crate) use super::signals::*;
 pub(crate) use super::transfers::*;

@@ -13,6 +13,7 @@ pub(super) enum HandleKind {
     Import = 3,
     Local = 4,
     Barrier = 5,
+    Request = 6,
 }
 
 /// A handle: 4 bits of kind, 28 of place, the rest how often the place was used before.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use farpost_rsm::{Barrier, Code, Mode, Perm, fail};
 
+use super::export::serve_meanwhile;
 use super::library::{
     Imported, PAGE, Polled, Result, bad_segment, controller, fail, imported, opened, there,
 };
@@ -40,6 +41,9 @@ pub(crate) fn rsm_memseg_import_disconnect(
     let (library, imported) = imported(cx, a.memseg)?;
     imported.import.disconnect()?;
     library.imports.borrow_mut().remove(a.memseg);
+    if library.asks.get() {
+        serve_meanwhile(cx, library);
+    }
     Ok(())
 }
 

@@ -8,7 +8,9 @@ use std::rc::Rc;
 
 use farpost_mapped::Window;
 use farpost_node::{Interface, NodeFabric};
-use farpost_rsm::{Barrier, Code, Controller, Export, Identity, Import, Memory, Rsm, RsmError, fail};
+use farpost_rsm::{
+    Barrier, Code, Controller, Export, Identity, Import, Memory, Request, Rsm, RsmError, fail,
+};
 
 use super::handles::{HandleKind, HandleTable};
 use crate::cx::{Cx, ProcessCell};
@@ -70,6 +72,9 @@ pub(super) struct Library {
     pub(super) imports: RefCell<HandleTable<Rc<Imported>>>,
     pub(super) barriers: RefCell<HandleTable<(*mut c_void, Barrier)>>,
     pub(super) locals: RefCell<HandleTable<LocalMemory>>,
+    pub(super) requests: RefCell<HandleTable<Rc<Request<NodeFabric>>>>,
+    /// Requests were under way: the network is moved while the program computes, as long as there are connections.
+    pub(super) asks: Cell<bool>,
     pub(super) adopted: RefCell<Vec<Adopted>>,
 }
 
@@ -109,6 +114,8 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         imports: RefCell::new(HandleTable::new(HandleKind::Import)),
         barriers: RefCell::new(HandleTable::new(HandleKind::Barrier)),
         locals: RefCell::new(HandleTable::new(HandleKind::Local)),
+        requests: RefCell::new(HandleTable::new(HandleKind::Request)),
+        asks: Cell::new(false),
         adopted: RefCell::default(),
     };
     node::at_end(cx, end);
@@ -118,6 +125,8 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
 /// The process ends: what peers did wrong and nobody asked for is said.
 fn end(cx: &'static Cx) {
     let Some(library) = opened(cx) else { return };
+    // Their memory is the program's, which ends.
+    drop(library.requests.replace(HandleTable::new(HandleKind::Request)));
     while let Some(fault) = library.rsm.next_fault() {
         process::say(&format!(
             "rsm: node {}: a fault that nobody asked for: {}",

@@ -8,5 +8,6 @@ pub(crate) mod functions;
 mod handles;
 mod import;
 mod library;
+mod requests;
 mod signals;
 mod transfers;

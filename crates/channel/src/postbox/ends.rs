@@ -293,7 +293,7 @@ impl<F: Fabric> Rx<F> {
         }
         if let AckLine::Far(memory, offset) = &self.ack {
             // Puts may overtake each other: an older count must not arrive after this one.
-            memory.order()?;
+            memory.order_line()?;
             return memory.put_word(*offset, self.ack_word());
         }
         Ok(())

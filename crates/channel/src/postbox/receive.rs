@@ -36,7 +36,7 @@ impl<F: Fabric> Postboxes<F> {
     /// The next postbox from `peer`, if it is there. It stays until [`consume`](Self::consume).
     #[inline(always)]
     pub fn peek(&self, peer: Peer) -> Option<Line> {
-        let rx = self.rx[peer.index()].as_deref()?;
+        let rx = self.rx.get(peer.index())?.as_deref()?;
         self.fabric.charge(Cost::Poll);
         if rx.lines.first(rx.tail) as u32 != rx.tail.wrapping_add(1) {
             return None;
@@ -47,7 +47,7 @@ impl<F: Fabric> Postboxes<F> {
     /// The postboxes of `peer`, to look at several at once.
     #[inline(always)]
     pub fn waiting(&self, peer: Peer) -> Option<Waiting<'_, <F::Export as LocalMemory>::Lines>> {
-        let rx = self.rx[peer.index()].as_deref()?;
+        let rx = self.rx.get(peer.index())?.as_deref()?;
         self.fabric.charge(Cost::Poll);
         Some(Waiting {
             lines: &rx.lines,
@@ -58,7 +58,7 @@ impl<F: Fabric> Postboxes<F> {
     /// The postbox `ahead` of the next one.
     #[inline]
     pub fn peek_ahead(&self, peer: Peer, ahead: u32) -> Option<Line> {
-        let rx = self.rx[peer.index()].as_deref()?;
+        let rx = self.rx.get(peer.index())?.as_deref()?;
         let number = rx.tail.wrapping_add(ahead);
         let line = rx.lines.line(number);
         (ahead < rx.slots && line[0] as u32 == number.wrapping_add(1)).then_some(line)

@@ -1,5 +1,6 @@
 //! Making endpoints and running roles; a fabric brings the harnesses that make its own.
 
+use crate::ability::Ability;
 use crate::inproc::{Config, InProc, Network};
 use crate::{Fabric, FabricError, Peer, Permission, RemoteMemory, SegmentId};
 use std::cell::Cell;
@@ -189,6 +190,11 @@ pub trait Harness {
     /// # Panics
     /// When one of them does.
     fn run(&self, size: u32, role: impl AsyncFn(&End<Self::Fabric>) + Sync) -> bool;
+
+    /// Whether the fabric has not got this, by its nature; cases that need it are left out.
+    fn lacks(&self, _ability: Ability) -> bool {
+        false
+    }
 }
 
 /// Run a role to its end in this thread while others run elsewhere.

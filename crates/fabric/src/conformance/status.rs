@@ -1,7 +1,7 @@
 //! Error status, counters, topology.
 
 use super::{End, Harness, Outcome};
-use crate::{Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Peer, Topology};
+use crate::{Counter, Counters, Distance, ErrorStatus, Fabric, FabricError, Fault, Peer, Register, Topology};
 use strum::IntoEnumIterator;
 
 /// Faults stay until read, the oldest are kept, the rest counted; each process has its own.
@@ -84,6 +84,20 @@ pub fn counters<H: Harness>(harness: &H) -> Outcome {
             }
         }
         end.barrier().await;
+        // Registers are apart, and all of a host can look; not every fabric keeps them.
+        let register = |of: u32| end.fabric.register(Peer(of), Register::JamRefused);
+        end.fabric.set_register(end.fabric.me(), Register::JamRefused, 7);
+        end.fabric
+            .add_register(end.fabric.me(), Register::JamRefused, u64::from(end.me()));
+        end.barrier().await;
+        for of in 0..SIZE {
+            assert!(
+                [0, 7 + u64::from(of)].contains(&register(of)),
+                "{} of {of}",
+                register(of)
+            );
+        }
+        assert_eq!(end.fabric.register(end.fabric.me(), Register::FmReturned), 0);
         // Counters wrap; nothing overflows.
         end.fabric.count(end.next(), Counter::Retries, u64::MAX);
         let seen = end.fabric.counter(end.fabric.me(), end.next(), Counter::Retries);

@@ -12,7 +12,7 @@ pub fn puts_and_gets<H: Harness>(harness: &H) -> Outcome {
     harness.run(2, async |end: &End<H::Fabric>| {
         let mine = end.fabric.export(SegmentId(1), LEN, EVERYONE).unwrap();
         for (round, rails) in [u32::MAX, 2].into_iter().enumerate() {
-            let mut theirs = end.import(end.next(), SegmentId(1), LEN).await;
+            let theirs = end.import(end.next(), SegmentId(1), LEN).await;
             theirs.stripe(rails);
             let mut rng = fastrand::Rng::with_seed(round as u64);
             let mut model = vec![0; LEN];
@@ -79,7 +79,7 @@ pub fn withdrawn_meanwhile<H: Harness>(harness: &H) -> Outcome {
             } else {
                 let mut theirs = Vec::new();
                 for id in ids {
-                    let mut import = end.import(Peer(0), id, LEN).await;
+                    let import = end.import(Peer(0), id, LEN).await;
                     import.stripe(u32::MAX);
                     theirs.push(import);
                 }

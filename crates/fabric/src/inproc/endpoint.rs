@@ -6,7 +6,7 @@ use crate::clock::{Clock, Simulated};
 use crate::packet::lane;
 use crate::{
     Cost, Counter, Counters, Distance, ErrorStatus, Fabric, Fault, Interrupt, PacketQueue, Peer, Port,
-    Priority, Result, Route, Time, Topology, TrySend, Wake, ZeroCopy,
+    Priority, Register, Result, Route, Time, Topology, TrySend, Wake, ZeroCopy,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -184,6 +184,21 @@ impl Counters for InProc {
         self.assert_peer(of);
         self.assert_peer(peer);
         self.network.0.borrow().counter(of, peer, counter)
+    }
+
+    fn set_register(&self, of: Peer, register: Register, value: u64) {
+        self.assert_peer(of);
+        self.network
+            .0
+            .borrow_mut()
+            .registers
+            .insert((of, register), value);
+    }
+
+    fn register(&self, of: Peer, register: Register) -> u64 {
+        self.assert_peer(of);
+        let registers = &self.network.0.borrow().registers;
+        registers.get(&(of, register)).copied().unwrap_or(0)
     }
 }
 

@@ -6,8 +6,8 @@ use super::{Config, InProc};
 use crate::packet::LANES;
 use crate::segment::Segment;
 use crate::{
-    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, PacketQueue, Peer, Result, Route,
-    SegmentId, TrySend, Wake,
+    Access, Cost, Counter, Descriptor, FabricError, Fault, FaultLog, PacketQueue, Peer, Register, Result,
+    Route, SegmentId, TrySend, Wake,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -80,6 +80,8 @@ pub struct NetworkState {
     pub now: u64,
     pub config: Config,
     pub published: BTreeMap<(Peer, SegmentId), Published>,
+    /// What processes show of themselves.
+    pub registers: BTreeMap<(Peer, Register), u64>,
     /// What has arrived, where that is written down.
     pub arrivals: Option<Vec<Arrival>>,
     rng: fastrand::Rng,
@@ -108,6 +110,7 @@ impl NetworkState {
             now: 0,
             config,
             published: BTreeMap::new(),
+            registers: BTreeMap::new(),
             arrivals: None,
             rng: fastrand::Rng::with_seed(seed),
             chance: fastrand::Rng::with_seed(!seed),

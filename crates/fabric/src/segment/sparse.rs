@@ -5,12 +5,17 @@ pub(super) const CHUNK: usize = 1024;
 
 type Chunk = Box<[u8; CHUNK]>;
 
+/// Chunks that follow each other, whose places get memory together: a segment has a line for each process of a large job, of which a few are written.
+const GROUP: usize = 16;
+
+type Group = Box<[Option<Chunk>; GROUP]>;
+
 /// `len` bytes, zeroes at first.
 #[derive(Clone)]
 pub(super) struct SparseBytes {
     len: usize,
     /// As far as anything was written. `None`: zeroes.
-    chunks: Vec<Option<Chunk>>,
+    groups: Vec<Option<Group>>,
 }
 
 /// The pieces of a range that lie in one chunk each: the chunk, where in it, and where in the range.
@@ -34,7 +39,7 @@ impl SparseBytes {
     pub fn new(len: usize) -> Self {
         Self {
             len,
-            chunks: Vec::new(),
+            groups: Vec::new(),
         }
     }
 
@@ -44,7 +49,25 @@ impl SparseBytes {
 
     /// Bytes that have memory.
     pub fn memory(&self) -> usize {
-        self.chunks.iter().flatten().count() * CHUNK
+        self.groups
+            .iter()
+            .flatten()
+            .flat_map(|group| group.iter().flatten())
+            .count()
+            * CHUNK
+    }
+
+    fn chunk(&self, number: usize) -> Option<&Chunk> {
+        let group = self.groups.get(number / GROUP)?.as_deref()?;
+        group[number % GROUP].as_ref()
+    }
+
+    fn chunk_mut(&mut self, number: usize) -> &mut Option<Chunk> {
+        if number / GROUP >= self.groups.len() {
+            self.groups.resize_with(number / GROUP + 1, || None);
+        }
+        let group = self.groups[number / GROUP].get_or_insert_with(Box::default);
+        &mut group[number % GROUP]
     }
 
     /// # Panics
@@ -60,9 +83,9 @@ impl SparseBytes {
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         self.check(offset, to.len());
         for (chunk, place, part) in pieces(offset, to.len()) {
-            match self.chunks.get(chunk) {
-                Some(Some(bytes)) => to[part].copy_from_slice(&bytes[place]),
-                _ => to[part].fill(0),
+            match self.chunk(chunk) {
+                Some(bytes) => to[part].copy_from_slice(&bytes[place]),
+                None => to[part].fill(0),
             }
         }
     }
@@ -70,10 +93,7 @@ impl SparseBytes {
     pub fn write(&mut self, offset: usize, from: &[u8]) {
         self.check(offset, from.len());
         for (chunk, place, part) in pieces(offset, from.len()) {
-            if chunk >= self.chunks.len() {
-                self.chunks.resize_with(chunk + 1, || None);
-            }
-            let bytes = self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK]));
+            let bytes = self.chunk_mut(chunk).get_or_insert_with(|| Box::new([0; CHUNK]));
             bytes[place].copy_from_slice(&from[part]);
         }
     }
@@ -83,19 +103,30 @@ impl SparseBytes {
         self.check(range.start, range.len());
         for (chunk, place, _) in pieces(range.start, range.len()) {
             let end = self.len.min((chunk + 1) * CHUNK) - chunk * CHUNK;
-            match self.chunks.get_mut(chunk) {
-                Some(bytes) if place == (0..end) => *bytes = None,
-                Some(Some(bytes)) => bytes[place].fill(0),
-                _ => {}
+            if self.chunk(chunk).is_none() {
+                continue;
+            }
+            match self.chunk_mut(chunk) {
+                bytes if place == (0..end) => *bytes = None,
+                Some(bytes) => bytes[place].fill(0),
+                None => {}
+            }
+        }
+        for group in &mut self.groups {
+            if group
+                .as_ref()
+                .is_some_and(|chunks| chunks.iter().all(Option::is_none))
+            {
+                *group = None;
             }
         }
         let used = self
-            .chunks
+            .groups
             .iter()
             .rposition(Option::is_some)
             .map_or(0, |last| last + 1);
-        self.chunks.truncate(used);
-        self.chunks.shrink_to_fit();
+        self.groups.truncate(used);
+        self.groups.shrink_to_fit();
     }
 }
 
@@ -108,7 +139,7 @@ mod tests {
     fn sparse_bytes_are_as_a_slice() {
         for seed in 0..50 {
             let mut rng = fastrand::Rng::with_seed(seed);
-            let len = rng.usize(1..8 * CHUNK);
+            let len = rng.usize(1..40 * CHUNK);
             let (mut sparse, mut slice) = (SparseBytes::new(len), vec![0; len]);
             assert_eq!((sparse.memory(), sparse.len()), (0, len));
             for _ in 0..200 {

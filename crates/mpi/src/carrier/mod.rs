@@ -20,7 +20,7 @@ use crate::engine::{Carrier, EngineTunables, Parts};
 use crate::{Rank, Result};
 use farpost_channel::{ChannelTunables, Postboxes};
 use farpost_fabric::wait::WaitTunables;
-use farpost_fabric::{Fabric, Line, Peer};
+use farpost_fabric::{Fabric, Line, Peer, PeerFlags};
 use messages::{ByFm, ByJam, ByMessages, Messages};
 use std::rc::Rc;
 
@@ -88,17 +88,17 @@ impl<F: Fabric> Chosen<F> {
         channel: &ChannelTunables,
         tunables: &EngineTunables,
         (config, wait): (&DeviceConfig, &WaitTunables),
-    ) -> (Self, Vec<bool>) {
-        let peers = (0..fabric.size()).map(Peer);
+    ) -> (Self, PeerFlags) {
+        let size = fabric.size() as usize;
         let near = |peer| fabric.maps(peer) && config.tunables.jam_local != 0;
-        let by_postbox: Vec<bool> = match config.device {
-            Device::Postbox => peers.map(|_| true).collect(),
-            Device::Jam => peers.map(near).collect(),
-            Device::Fm | Device::Portals => peers.map(|_| false).collect(),
+        let by_postbox = match config.device {
+            Device::Postbox => PeerFlags::new(size, true),
+            Device::Jam => PeerFlags::from_fn(size, near),
+            Device::Fm | Device::Portals => PeerFlags::new(size, false),
         };
         let bounds = (channel, tunables, config);
         let chosen = match config.device {
-            _ if !by_postbox.contains(&false) => Chosen::Postbox,
+            _ if by_postbox.all() => Chosen::Postbox,
             Device::Postbox => Chosen::Postbox,
             Device::Fm => Chosen::Fm(Messages::new(
                 ByFm::new(Rc::clone(fabric), &config.fm),

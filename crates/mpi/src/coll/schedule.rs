@@ -34,8 +34,11 @@ pub trait Transport {
     /// Give up a message: when this returns, its buffer is not touched any more.
     fn cancel(&self, req: Self::Req);
 
-    /// So many bytes have been copied here. A reduction is the program's work or its datatype's, and no copy.
+    /// So many bytes have been copied here.
     fn copied(&self, _bytes: u64) {}
+
+    /// So many bytes have been combined with as many others here.
+    fn reduced(&self, _bytes: u64) {}
 }
 
 /// A plan and how far it has come.
@@ -163,7 +166,10 @@ impl<R> Schedule<R> {
                 Ok(None)
             }
             Action::Reduce { input, inout } => match &self.plan.op {
-                Some(op) => mem::reduce(op, input, inout).map(|()| None),
+                Some(op) => mem::reduce(op, input, inout).map(|()| {
+                    t.reduced(inout.bytes());
+                    None
+                }),
                 None => fail!(ERR_INTERN: "a collective without an operation has a reduction step"),
             },
             Action::Join => Ok(None),

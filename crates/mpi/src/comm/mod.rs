@@ -17,7 +17,7 @@ use crate::errhandler::ErrorHandler;
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::{Rank, Result, attr, topo};
-use farpost_fabric::{Peer, Topology};
+use farpost_fabric::{NEAR_PEERS, Peer, Topology};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -64,7 +64,8 @@ pub(crate) struct Route {
     /// Number and index of the context of messages.
     context: u64,
     pub slot: usize,
-    /// The process of rank 0 and the number of ranks that a message can go to, if ranks and processes grow together; else no ranks.
+    /// The process of rank 0 and the number of ranks that a message can go to in a fast lane: those that have one, if ranks and processes grow together;
+    /// else no ranks.
     first: u32,
     ranks: u32,
     /// My rank.
@@ -79,8 +80,9 @@ const _: () = assert!(
 );
 
 impl Route {
-    pub(crate) fn new(context: u64, slot: usize, peers: &Group, rank: Rank) -> Self {
-        let (first, ranks) = peers.as_range().unwrap_or((0, 0));
+    pub(crate) fn new(context: u64, slot: usize, peers: &Group, rank: Rank, lanes: bool) -> Self {
+        let (first, ranks) = peers.as_range().filter(|_| lanes).unwrap_or((0, 0));
+        let ranks = ranks.min((NEAR_PEERS as u32).saturating_sub(first));
         Self {
             context: context | ContextLane::Messages as u64,
             slot,
@@ -167,6 +169,12 @@ impl Comm {
     #[inline]
     pub fn peer(&self, rank: Rank) -> Option<Peer> {
         self.route.peer(rank).or_else(|| self.listed(rank))
+    }
+
+    /// Whether ranks and processes grow together up to `rank`, and it has no fast lane all the same.
+    pub(crate) fn lacks_lane(&self, rank: Rank) -> bool {
+        let peers = self.remote.as_ref().unwrap_or(&self.local);
+        self.route.peer(rank).is_none() && peers.as_range().is_some_and(|(_, ranks)| (rank as u32) < ranks)
     }
 
     #[inline(never)]
@@ -281,5 +289,30 @@ impl Comm {
             return Ok(());
         }
         fail!(ERR_RANK: "{argument}={rank}: the communicator has {}", self.local.ranks_sentence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_leads_to_those_that_have_a_fast_lane() {
+        let near = NEAR_PEERS as Rank;
+        let all = Route::new(0, 0, &Group::all(10_000), 1, true);
+        assert_eq!(all.peer(near - 1), Some(Peer(NEAR_PEERS as u32 - 1)));
+        assert_eq!(all.peer(near), None);
+        let pids: Vec<u32> = (4000..5000).collect();
+        let some = Route::new(0, 0, &Group::from_pids(&pids), 1, true);
+        assert_eq!(some.peer(0), Some(Peer(4000)));
+        assert_eq!(
+            (some.peer(near - 4001), some.peer(near - 4000)),
+            (Some(Peer(4095)), None)
+        );
+        let pids: Vec<u32> = (5000..6000).collect();
+        let far = Route::new(0, 0, &Group::from_pids(&pids), 1, true);
+        assert_eq!(far.peer(0), None);
+        let none = Route::new(0, 0, &Group::all(10), 1, false);
+        assert_eq!(none.peer(0), None, "the fabric has no lanes");
     }
 }

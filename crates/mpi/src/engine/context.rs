@@ -8,6 +8,7 @@
 //!
 //! Requirements of MPI-5.0 sections 3.2.3, 3.2.4, 3.7.4.
 
+use super::by_source::BySource;
 use super::envelope::Envelope;
 use super::offer::Offer;
 use super::queue::Queue;
@@ -105,10 +106,10 @@ fn tag_fits(wanted: i32, tag: i32) -> bool {
 #[derive(Default)]
 pub struct Context {
     /// Posted receives per source, by rank in the communicator.
-    posted: Vec<Queue<Posted>>,
+    posted: BySource<Queue<Posted>>,
     posted_any: Queue<Posted>,
     posted_count: usize,
-    unexpected: Vec<VecDeque<Unexpected>>,
+    unexpected: BySource<VecDeque<Unexpected>>,
     unexpected_count: usize,
     stamp: u64,
 }
@@ -161,7 +162,7 @@ impl Context {
         if source == ANY_SOURCE {
             self.posted_any.push(posted);
         } else {
-            grown(&mut self.posted, source as usize).push(posted);
+            self.posted.make(source as usize).push(posted);
         }
     }
 
@@ -190,7 +191,7 @@ impl Context {
         }
         // The usual case: the oldest receive that names the source.
         if self.posted_any.is_empty()
-            && let Some(queue) = self.posted.get_mut(source as usize)
+            && let Some(queue) = self.posted.near_mut(source as usize)
             && queue.front().is_some_and(|p| p.takes(tag))
         {
             self.posted_count -= 1;
@@ -216,10 +217,10 @@ impl Context {
         let (queue, at) = match (named, any) {
             (None, None) => return None,
             (Some((at, stamp)), any) if any.is_none_or(|(_, other)| stamp < other) => {
-                (&mut self.posted[source as usize], at)
+                (self.posted.get_mut(source as usize)?, at)
             }
             (_, Some((at, _))) => (&mut self.posted_any, at),
-            (Some((at, _)), None) => (&mut self.posted[source as usize], at),
+            (Some((at, _)), None) => (self.posted.get_mut(source as usize)?, at),
         };
         self.posted_count -= 1;
         queue.remove(at).map(|p| p.request)
@@ -251,7 +252,7 @@ impl Context {
         self.stamp += 1;
         message.stamp = self.stamp;
         self.unexpected_count += 1;
-        let queue = grown(&mut self.unexpected, message.envelope.source as usize);
+        let queue = self.unexpected.make(message.envelope.source as usize);
         if queue.capacity() == 0 {
             // Of each peer one, in most programs; who has more grows.
             queue.reserve_exact(1);
@@ -262,12 +263,14 @@ impl Context {
     /// Hold a message that is older than all others.
     pub fn hold_first(&mut self, message: Unexpected) {
         self.unexpected_count += 1;
-        grown(&mut self.unexpected, message.envelope.source as usize).push_front(message);
+        self.unexpected
+            .make(message.envelope.source as usize)
+            .push_front(message);
     }
 
     /// All held messages.
     pub fn unexpected(&self) -> impl Iterator<Item = &Unexpected> {
-        self.unexpected.iter().flatten()
+        self.unexpected.iter().flat_map(|(_, queue)| queue)
     }
 
     /// Take the held message that `is_it` means, wherever it is.
@@ -304,7 +307,6 @@ impl Context {
         } else {
             self.unexpected
                 .iter()
-                .enumerate()
                 .filter_map(|(rank, queue)| first(queue).map(|at| (rank, at, queue[at].stamp)))
                 .min_by_key(|(_, _, stamp)| *stamp)
                 .map(|(rank, at, _)| (rank, at))
@@ -326,7 +328,7 @@ impl Context {
         searched: impl FnOnce(usize),
     ) -> Option<&Unexpected> {
         self.find_unexpected(source, tag, searched)
-            .map(|(rank, at)| &self.unexpected[rank][at])
+            .and_then(|(rank, at)| self.unexpected.get(rank)?.get(at))
     }
 
     /// Take it.
@@ -343,26 +345,13 @@ impl Context {
     ) -> Option<Unexpected> {
         let (rank, at) = self.find_unexpected(source, tag, searched)?;
         self.unexpected_count -= 1;
-        let queue = &mut self.unexpected[rank];
+        let queue = self.unexpected.get_mut(rank)?;
         if at == 0 {
             queue.pop_front()
         } else {
             queue.remove(at)
         }
     }
-}
-
-#[inline(always)]
-fn grown<Q: Default>(queues: &mut Vec<Q>, index: usize) -> &mut Q {
-    if queues.len() <= index {
-        grow(queues, index);
-    }
-    &mut queues[index]
-}
-
-#[cold]
-fn grow<Q: Default>(queues: &mut Vec<Q>, index: usize) {
-    queues.resize_with(index + 1, Q::default);
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod blocks;
 pub(crate) mod bulk;
+mod by_source;
 pub(crate) mod carrier;
 pub mod context;
 pub(crate) mod deliver;
@@ -26,7 +27,7 @@ use carrier::Limits;
 use context::{Context, Unexpected};
 use envelope::{CONTEXT_MASK, Envelope};
 use farpost_channel::Postboxes;
-use farpost_fabric::{ByPeer, End, Fabric, FabricError, Fault, Line, Moment, Peer};
+use farpost_fabric::{ByPeer, End, Fabric, FabricError, Fault, Line, Moment, Peer, PeerFlags};
 use grant::Grants;
 use request::{Operation, RecvState, Request, Send, Status};
 use std::collections::{BTreeMap, VecDeque};
@@ -96,7 +97,7 @@ pub struct Parts<F: Fabric, C> {
     pub carrier: C,
     pub limits: Limits,
     /// For each peer, that what goes to it goes by postboxes.
-    pub by_postbox: Vec<bool>,
+    pub by_postbox: PeerFlags,
 }
 
 /// Requests, matching and progress of one process, whose messages move by a carrier.
@@ -116,17 +117,17 @@ pub struct Engine<F: Fabric, C> {
     /// Peers with something in `outgoing`.
     pub(crate) busy: Vec<Peer>,
     /// For each peer, whether it is in `busy`.
-    pub(crate) is_busy: Vec<bool>,
+    pub(crate) is_busy: PeerFlags,
     /// For each peer, that what goes to it goes by postboxes, and that memory which both see may be used beside them; and whether
     /// that is so of all.
-    pub(crate) by_postbox: Vec<bool>,
+    pub(crate) by_postbox: PeerFlags,
     pub(crate) by_postbox_all: bool,
     /// Memory that unexpected messages of each peer take, and those of all.
     unexpected_cost: ByPeer<u64>,
     unexpected_total: u64,
     /// Peers whose messages are held back, and for each peer whether it is one of them.
     held_back: Vec<Peer>,
-    pub(crate) is_held_back: Vec<bool>,
+    pub(crate) is_held_back: PeerFlags,
     /// Sends whose receivers have yet to fetch them, though the program need not wait for it.
     pub(crate) promised: usize,
     /// Sends whose receivers may open a rendezvous slot.
@@ -170,9 +171,8 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         let (cores, processes) = fabric.cores_and_processes();
         let patience = if processes <= cores { 4096 } else { 4 };
         let me = fabric.me();
-        for (peer, by_postbox) in (0..).map(Peer).zip(&by_postbox) {
-            post.set_open(peer, *by_postbox && peer != me);
-        }
+        post.set_all_open(&by_postbox);
+        post.set_open(me, false);
         Self {
             post,
             asked: fabric.now(),
@@ -188,13 +188,13 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             free_contexts: Vec::new(),
             outgoing: ByPeer::new(size),
             busy: Vec::new(),
-            is_busy: vec![false; size],
-            by_postbox_all: !by_postbox.contains(&false),
+            is_busy: PeerFlags::new(size, false),
+            by_postbox_all: by_postbox.all(),
             by_postbox,
             unexpected_cost: ByPeer::new(size),
             unexpected_total: 0,
             held_back: Vec::new(),
-            is_held_back: vec![false; size],
+            is_held_back: PeerFlags::new(size, false),
             promised: 0,
             offered: Vec::new(),
             copying: Vec::new(),
@@ -393,16 +393,16 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
     /// Something is about to wait for room at `peer`.
     pub(crate) fn engage(&mut self, peer: Peer) {
         self.post.set_open(peer, false);
-        if !std::mem::replace(&mut self.is_busy[peer.index()], true) {
+        if !self.is_busy.set(peer, true) {
             self.busy.push(peer);
         }
     }
 
     /// Forget a peer for which nothing waits any more.
     pub(crate) fn retire_if_empty(&mut self, peer: Peer) {
-        if self.is_busy[peer.index()] && self.outgoing[peer.index()].is_empty() {
-            self.is_busy[peer.index()] = false;
-            let open = self.by_postbox[peer.index()] && peer != self.me;
+        if self.is_busy.get(peer) && self.outgoing[peer.index()].is_empty() {
+            self.is_busy.set(peer, false);
+            let open = self.by_postbox.get(peer) && peer != self.me;
             self.post.set_open(peer, open);
             self.busy.retain(|busy| *busy != peer);
         }

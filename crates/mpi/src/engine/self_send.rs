@@ -25,7 +25,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             return Ok(None);
         }
         let total = payload.bytes();
-        if mode == Mode::Standard && total <= COPIED_MAX && !self.is_held_back[self.me.index()] {
+        if mode == Mode::Standard && total <= COPIED_MAX && !self.is_held_back.get(self.me) {
             let mut data = vec![0; total as usize].into_boxed_slice();
             payload.pack_on(&*self.fabric, 0, &mut data);
             self.hold(self.me, context, envelope, Held::Data(data), None);

@@ -33,9 +33,9 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         let bound = self.bound();
         if self.unexpected_total > bound
             && self.unexpected_cost[peer.index()] > bound.min(LEAST)
-            && !self.is_held_back[peer.index()]
+            && !self.is_held_back.get(peer)
         {
-            self.is_held_back[peer.index()] = true;
+            self.is_held_back.set(peer, true);
             self.held_back.push(peer);
             C::hold_back(self, peer, true);
         }
@@ -69,7 +69,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             let peer = self.held_back[at];
             if all || self.unexpected_cost[peer.index()] <= bound.min(LEAST) / 2 {
                 self.held_back.swap_remove(at);
-                self.is_held_back[peer.index()] = false;
+                self.is_held_back.set(peer, false);
                 C::hold_back(self, peer, false);
             }
         }

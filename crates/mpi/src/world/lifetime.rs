@@ -45,7 +45,7 @@ pub(super) fn make_comm<F: Fabric>(
         engine.open_context(context | ContextLane::Local as u64, local.clone()),
     ];
     Comm {
-        route: Route::new(context, slots[0], &peers, rank),
+        route: Route::new(context, slots[0], &peers, rank, engine.fabric.has_lanes()),
         handle: Cell::new(handle),
         context,
         local,

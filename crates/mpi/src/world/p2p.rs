@@ -123,7 +123,7 @@ impl<F: Fabric> World<F> {
                 .borrow_mut()
                 .post_word(peer, envelope, word, data.len());
             if posted {
-                self.fabric().charge(Cost::Work(Work::MpiSend));
+                self.fabric().charge_in_lane(Cost::Work(Work::MpiSend));
                 return true;
             }
         }
@@ -160,7 +160,7 @@ impl<F: Fabric> World<F> {
             let (slot, envelope) = (comm.route.slot, comm.route.wanted(source, tag, class));
             let word = self.engine.borrow_mut().take_word(slot, peer, envelope, to.len());
             if let Some(word) = word {
-                self.fabric().charge(Cost::Work(Work::MpiReceive));
+                self.fabric().charge_in_lane(Cost::Work(Work::MpiReceive));
                 wire::put_word(word, to);
                 return Some((source, tag, to.len()));
             }
@@ -189,6 +189,16 @@ impl<F: Fabric> World<F> {
             class,
         };
         let mut engine = self.engine.borrow_mut();
+        // What a lane would have looked for.
+        if wire::is_word(to.len()) && comm.lacks_lane(source) {
+            let envelope = comm.route.wanted(source, tag, class);
+            let word = engine.take_word_of_any(comm.slots[0], peer, envelope, to.len());
+            if let Some(word) = word {
+                engine.fabric.charge(Cost::Work(Work::MpiReceive));
+                wire::put_word(word, to);
+                return Some((source, tag, to.len()));
+            }
+        }
         if let Short::Got { source, tag, len } = engine.receive_short(&wanted, to) {
             engine.fabric.charge(Cost::Work(Work::MpiReceive));
             return Some((source, tag, len));

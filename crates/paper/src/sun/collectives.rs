@@ -1,14 +1,14 @@
 //! Collectives: all to all of 92 processes (figure 7) and table 2.
 //!
-//! Bandwidth is what the paper calls the throughput of the root, or of any process of an all to all: `(P - 1) block / time` of gathers, scatters and all to all, the vector by the time
+//! Farpost's algorithms where nothing is known of Sun's, else those of [`trees`]. Bandwidth is what the paper calls the throughput of the root, or of any process of an all to all: `(P - 1) block / time` of gathers, scatters and all to all, the vector by the time
 //! of broadcasts, reductions and scans, `(P - 1) block / time` of all gathers. The paper does not say it for each, nor how large its messages were: here a megabyte of what is
 //! divided by the time.
 
-use super::machine::{self, Rank, byte};
-use super::row;
-use crate::{Class, Expected, Origin, Results, Row, Unit};
+use super::machine::{self, Rank, recv_buf, send_buf};
+use super::{row, trees};
+use crate::{Class, Expected, Origin, Row, Unit};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::coll::{self, Blocks, Plan, Root};
+use farpost_mpi::coll::{self, Blocks, Root};
 use farpost_mpi::op::Op;
 use farpost_sim::machine::Machine;
 use farpost_sim::time::Ps;
@@ -16,27 +16,21 @@ use farpost_sim::time::Ps;
 /// What is divided by the time.
 const BYTES: usize = 1 << 20;
 
-fn sent(bytes: &[u8], count: usize) -> SendBuf {
-    machine::send_buf(&bytes[..count])
-}
-
-fn got(bytes: &mut [u8], count: usize) -> RecvBuf {
-    machine::recv_buf(&mut bytes[..count])
-}
+/// A block that makes connections.
+const SHORT_BLOCK: usize = 4096;
 
 /// 10^6 bytes a second of `bytes`, from the first rank's start to the last one's end.
-fn rate(machine: &Machine, job: (u32, u32), bytes: usize, program: impl Fn(&Rank) -> Plan) -> f64 {
+fn rate(machine: &Machine, job: (u32, u32), bytes: usize, program: impl Fn(&Rank)) -> f64 {
+    rate_after(machine, job, bytes, |rank, _| program(rank))
+}
+
+/// As [`rate`], of a program that runs a first time before.
+fn rate_after(machine: &Machine, job: (u32, u32), bytes: usize, program: impl Fn(&Rank, bool)) -> f64 {
     let times = machine::run(machine, job, |rank| {
-        let once = || {
-            let plan = program(rank);
-            rank.world
-                .run_collective(rank.comm(), plan)
-                .expect("a collective");
-        };
-        once();
+        program(rank, true);
         rank.barrier();
         let begun = rank.now();
-        once();
+        program(rank, false);
         (begun, rank.now())
     });
     let begun = times.iter().map(|time| time.0).min().unwrap_or(Ps::ZERO);
@@ -46,21 +40,26 @@ fn rate(machine: &Machine, job: (u32, u32), bytes: usize, program: impl Fn(&Rank
 
 /// All to all with blocks of so many bytes: of each process.
 pub fn all_to_all(machine: &Machine, job: (u32, u32), block: usize) -> f64 {
-    let all = job.0 as usize * block;
-    rate(machine, job, all - block, |rank| {
-        let (from, to) = (leak(all), leak(all));
-        let plan = coll::alltoall(
-            &rank.world.site(rank.comm()),
-            Some(sent(from, block).into()),
-            got(to, block).into(),
-        );
-        plan.expect("a plan")
+    let bytes = (job.0 as usize - 1) * block;
+    // Shorter blocks make the connections too.
+    let before = block.min(SHORT_BLOCK);
+    rate_after(machine, job, bytes, |rank, first| {
+        run("Alltoall", rank, if first { before } else { block });
     })
 }
 
-/// Memory of the program's, which lives as long as it.
-fn leak(bytes: usize) -> &'static mut [u8] {
-    Box::leak(vec![0; bytes].into_boxed_slice())
+/// One of these for figure 7, with messages of so many bytes: of the root, or of each process.
+pub fn rooted(machine: &Machine, job: (u32, u32), name: &str, bytes: usize) -> f64 {
+    let others = job.0 as usize - 1;
+    let vector = matches!(name, "Bcast" | "Reduce");
+    let divided = if vector { bytes } else { others * bytes };
+    rate(machine, job, divided, |rank| {
+        if vector {
+            composed(name, rank, &mut vec![0; bytes]);
+        } else {
+            run(name, rank, bytes);
+        }
+    })
 }
 
 /// The collectives of table 2 with what one node and two reached.
@@ -80,68 +79,68 @@ const TABLE: [(&str, f64, f64); 13] = [
     ("Scan", 87.0, 95.0),
 ];
 
-fn plan(name: &str, rank: &Rank, block: usize) -> Plan {
-    let (from, to) = (leak(16 * block), leak(16 * block));
-    let all = from.len();
+/// Run one of these, with blocks of so many bytes for each process, or a vector of as many blocks as processes.
+fn run(name: &str, rank: &Rank, block: usize) {
+    let ranks = rank.size;
+    let (mut from, mut to) = (vec![0; ranks * block], vec![0; ranks * block]);
     let (site, root) = (rank.world.site(rank.comm()), Root::Rank(0));
     let op = Op::predefined(0x29).expect("MPI_BOR, which bytes have");
-    let counts = |block: usize| (0..16).map(move |_| block as u64);
-    let offsets = |block: usize| (0..16).map(move |place| (place * block) as i64);
-    let each = |bytes: SendBuf| Blocks::v(&bytes.into(), counts(block), offsets(block));
-    let room = |bytes: RecvBuf| Blocks::v(&bytes.into(), counts(block), offsets(block));
+    let counts = || (0..ranks).map(move |_| block as u64);
+    let offsets = || (0..ranks).map(move |place| (place * block) as i64);
+    let each = |bytes: SendBuf| Blocks::v(&bytes.into(), counts(), offsets());
+    let room = |bytes: RecvBuf| Blocks::v(&bytes.into(), counts(), offsets());
+    let (own, whole) = (send_buf(&from[..block]), send_buf(&from));
+    let (part, into) = (recv_buf(&mut to[..block]), recv_buf(&mut to));
     let plan = match name {
-        "Gather" => coll::gather(&site, Some(sent(from, block).into()), got(to, block).into(), root),
-        "Gatherv" => coll::gatherv(&site, Some(sent(from, block).into()), room(got(to, block)), root),
-        "Scatter" => coll::scatter(&site, sent(from, block).into(), Some(got(to, block).into()), root),
-        "Scatterv" => coll::scatterv(&site, each(sent(from, block)), Some(got(to, block).into()), root),
-        "Bcast" => coll::bcast(&site, got(to, all).into(), root),
-        "Allgather" => coll::allgather(&site, Some(sent(from, block).into()), got(to, block).into()),
-        "Allgatherv" => coll::allgatherv(&site, Some(sent(from, block).into()), room(got(to, block))),
-        "Alltoall" => coll::alltoall(&site, Some(sent(from, block).into()), got(to, block).into()),
-        "Alltoallv" => coll::alltoallv(&site, Some(each(sent(from, block))), room(got(to, block))),
-        "Reduce" => coll::reduce(
-            &site,
-            Some(sent(from, all).into()),
-            got(to, all).into(),
-            &op,
-            root,
-        ),
-        "Reduce_scatter" => coll::reduce_scatter(
-            &site,
-            Some(sent(from, all).into()),
-            got(to, block).into(),
-            &counts(block).collect::<Vec<_>>(),
-            &op,
-        ),
-        "Allreduce" => coll::allreduce(&site, Some(sent(from, all).into()), got(to, all).into(), &op),
-        _ => coll::scan(&site, Some(sent(from, all).into()), got(to, all).into(), &op),
+        "Gather" | "Allgather" => coll::gather(&site, Some(own.into()), part.into(), root),
+        "Gatherv" | "Allgatherv" => coll::gatherv(&site, Some(own.into()), room(part), root),
+        "Scatter" => coll::scatter(&site, own.into(), Some(part.into()), root),
+        "Scatterv" | "Reduce_scatter" => coll::scatterv(&site, each(own), Some(part.into()), root),
+        "Alltoall" => coll::alltoall(&site, Some(own.into()), part.into()),
+        "Alltoallv" => coll::alltoallv(&site, Some(each(own)), room(part)),
+        "Scan" => coll::scan(&site, Some(whole.into()), into.into(), &op),
+        _ => return composed(name, rank, &mut from),
     };
-    debug_assert_eq!(byte().size(), 1);
-    plan.expect("a plan")
+    let plan = plan.expect("a plan");
+    if name == "Reduce_scatter" {
+        trees::reduce(rank, &mut from);
+    }
+    rank.collective(plan);
+    if name.starts_with("Allgather") {
+        trees::bcast(rank, &mut to);
+    }
+}
+
+/// Reduction and broadcast, or one of them.
+fn composed(name: &str, rank: &Rank, vector: &mut [u8]) {
+    if name != "Bcast" {
+        trees::reduce(rank, vector);
+    }
+    if name != "Reduce" {
+        trees::bcast(rank, vector);
+    }
 }
 
 /// All of it.
-pub fn rows(machine: &Machine, results: &mut Results) {
+pub fn rows(machine: &Machine, all_to_all: f64, rows: &mut Vec<Row>) {
     use Origin::Predicted;
     use Unit::{Megabytes, Plain};
-    let each = all_to_all(machine, (92, 4), 24 << 10);
-    results.rows.push(row(
+    rows.push(row(
         "S11",
         "all to all of 92 processes on 4 nodes, each process",
         Class::Absolute,
         Predicted,
         Megabytes,
         Expected::Value(85.0),
-        each,
+        all_to_all,
     ));
     let block = BYTES / 16;
     for (name, on, off) in TABLE {
         let bytes = match name {
-            "Bcast" | "Reduce" | "Reduce_scatter" | "Allreduce" | "Scan" => BYTES,
+            "Bcast" | "Reduce" | "Reduce_scatter" | "Allreduce" | "Scan" => 16 * block,
             _ => 15 * block,
         };
-        let [one, two] =
-            [1, 2].map(|hosts| rate(machine, (16, hosts), bytes, |rank| plan(name, rank, block)));
+        let [one, two] = [1, 2].map(|hosts| rate(machine, (16, hosts), bytes, |rank| run(name, rank, block)));
         let row = |of: &str, what: &str, class, unit, expected, simulated| Row {
             id: format!("S13.{name}.{of}"),
             ..row(
@@ -155,7 +154,7 @@ pub fn rows(machine: &Machine, results: &mut Results) {
             )
         };
         let value = Expected::Value;
-        results.rows.extend([
+        rows.extend([
             row(
                 "on",
                 "16 processes on one node",

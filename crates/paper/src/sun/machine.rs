@@ -1,9 +1,9 @@
 //! The cluster of the paper, put together from its file, and Sun MPI's settings on it.
 
 use farpost_channel::ChannelTunables;
-use farpost_fabric::{Fabric, Work};
+use farpost_fabric::{Cost, Fabric, Time, Work};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
-use farpost_mpi::coll::{self, Tuning};
+use farpost_mpi::coll::{self, Plan, Tuning};
 use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::engine::EngineTunables;
@@ -42,12 +42,19 @@ fn costs(machine: &Machine) -> Costs {
     };
     Costs {
         copy: host.copy.iter().map(level).collect(),
+        reduce: host.reduce.as_ref().map_or(Rate::INFINITE, |reduce| reduce.value),
         poll: host.poll.value,
         entry: host.match_entry.value,
         trap: host.trap.value,
         work,
         ..Costs::default()
     }
+}
+
+/// What all processors of a host copy together.
+fn backplane(machine: &Machine) -> Rate {
+    let backplane = machine.memory.backplane.as_ref();
+    backplane.map_or(Rate::INFINITE, |it| it.value)
 }
 
 /// Ranks on these hosts of it.
@@ -68,8 +75,9 @@ pub fn core(machine: &Machine, ranks: &[HostId], seed: u64, change: impl Fn(&mut
     let costs = costs(machine);
     let memory = LocalParams {
         latency: machine.memory.latency.value,
-        // What a processor copies limits it; the backplane carries what 24 of them do.
-        bus: Rate::INFINITE,
+        // What a processor copies limits it, and what the backplane carries all of them.
+        bus: backplane(machine),
+        all_copies: machine.memory.backplane.is_some(),
         // Messages go through shared segments.
         transfers: false,
         ..LocalParams::default()
@@ -119,8 +127,10 @@ impl Mpi {
                 ..EngineTunables::default()
             },
             tuning: Tuning {
-                // Trees, as bandwidths of a quarter of a pair's for 16 processes suggest.
-                bcast: 1,
+                // Slower than MPI_Gatherv, whose ranks do not know each other's counts and so have no tree.
+                gather: 1,
+                // Along chains a postbox's bytes at once.
+                pipeline: POSTBOX as _,
                 ..Tuning::default()
             },
             ..WorldConfig::default()
@@ -179,19 +189,34 @@ impl Rank {
             .expect("recv");
     }
 
+    /// Begin to receive: a request to wait for.
+    pub fn begin_recv(&self, bytes: &mut [u8], from: usize) -> usize {
+        self.world
+            .irecv(self.comm(), recv_buf(bytes), from as i32, 1)
+            .expect("irecv")
+    }
+
     /// Send to one and receive from another at the same time.
     pub fn exchange(&self, (sent, to): (&[u8], usize), (got, from): (&mut [u8], usize)) {
-        let receiving = self
-            .world
-            .irecv(self.comm(), recv_buf(got), from as i32, 1)
-            .expect("irecv");
+        let receiving = self.begin_recv(got, from);
         self.send(sent, to);
         self.world.wait(receiving).expect("wait");
     }
 
+    /// What a reduction's step takes for so many bytes. Nobody looks at what comes out.
+    pub fn combine(&self, bytes: usize) {
+        self.world.fabric().charge(Cost::Reduce(bytes));
+    }
+
+    /// A collective of Farpost's.
+    pub fn collective(&self, plan: Plan) {
+        self.world
+            .run_collective(self.comm(), plan)
+            .expect("a collective");
+    }
+
     pub fn barrier(&self) {
-        let plan = coll::barrier(&self.world.site(self.comm())).expect("a plan");
-        self.world.run_collective(self.comm(), plan).expect("barrier");
+        self.collective(coll::barrier(&self.world.site(self.comm())).expect("a plan"));
     }
 }
 

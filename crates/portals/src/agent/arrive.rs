@@ -12,7 +12,7 @@ use crate::memory::{SWAP_BYTES, Segments, user};
 use crate::net::{Channel, Outcome, Placement, RxId, Upper};
 use crate::translate::fail_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Direction, Fabric, Peer};
+use farpost_fabric::{Cost, Counter, Direction, Fabric, Peer, Register};
 use std::time::Duration;
 
 /// Lines of an event queue that requests leave to answers.
@@ -45,6 +45,8 @@ impl<F: Fabric> Core<F> {
     fn drop_message(&mut self, at: usize, message: &Message) -> Placement {
         let entry = &mut self.clients[at];
         entry.figures.dropped += 1;
+        self.fabric
+            .add_register(entry.peer(), Register::PortalsAgentDropped, 1);
         let verdict =
             entry
                 .objects
@@ -81,8 +83,25 @@ impl<F: Fabric> Core<F> {
             }
             Some(_) => {}
         }
-        self.clients[at].figures.refused += 1;
+        self.note_refused(at);
         Placement::Refuse
+    }
+
+    /// A message was refused for want of room: it comes again.
+    #[cold]
+    fn note_refused(&mut self, at: usize) {
+        let entry = &mut self.clients[at];
+        entry.figures.refused += 1;
+        self.fabric
+            .add_register(entry.peer(), Register::PortalsAgentRefused, 1);
+    }
+
+    /// A client has got a message, for who watches the agent.
+    #[inline]
+    fn count_shown(&self, at: usize, message: &Message) {
+        let client = self.clients[at].peer();
+        self.fabric.count(client, Counter::Sent, 1);
+        self.fabric.count(client, Counter::SentBytes, message.length);
     }
 
     /// Show a message to a generic client: with its body, if that is short; else the client says where it goes.
@@ -120,6 +139,7 @@ impl<F: Fabric> Core<F> {
             body.unwrap_or_default(),
         );
         entry.post(title(event::ARRIVED, pending), self.pen.begin(shown));
+        self.count_shown(at, message);
         if body.is_some() {
             Placement::Done
         } else {
@@ -159,13 +179,14 @@ impl<F: Fabric> Core<F> {
             || self.jobs.is_full()
             || (has_body && !self.arenas[ARRIVALS].has_room(message.length.max(2 * SWAP_BYTES as u64)))
         {
-            self.clients[at].figures.refused += 1;
+            self.note_refused(at);
             return Placement::Refuse;
         }
         if message.is_request() && !self.clients[at].objects.has_room_for_events(false) {
             return self.refuse(at, message);
         }
         self.forward(at);
+        self.count_shown(at, message);
         let entry = &mut self.clients[at];
         (entry.refusing, entry.figures.wedged) = (None, false);
         let objects = &mut entry.objects;
@@ -176,6 +197,8 @@ impl<F: Fabric> Core<F> {
         let verdict = library.incoming_searched(from, &message.header, length, searched);
         match verdict {
             Verdict::Drop { answer, .. } => {
+                let client = self.clients[at].peer();
+                self.fabric.add_register(client, Register::PortalsAgentDropped, 1);
                 if let Some(answer) = answer {
                     self.push(at, Channel::Answer, answer, false);
                 }
@@ -336,10 +359,10 @@ impl<F: Fabric> Upper for Core<F> {
             length,
             inline,
         };
-        let client = &mut self.clients[at];
+        let client = &self.clients[at];
         if !client.accepts && !client.figures.ended && !client.figures.faulty {
             // Nothing of MPI's is lost, and a rank that has not begun yet still will.
-            client.figures.refused += 1;
+            self.note_refused(at);
             return Placement::Refuse;
         }
         match self.clients[at].mode {

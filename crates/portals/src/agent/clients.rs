@@ -10,7 +10,7 @@ use crate::bridge::record::{VERSION, Words};
 use crate::malformed::{self, Malformed, error, fail};
 use crate::net::Placement;
 use crate::types::Limits;
-use farpost_fabric::{Fabric, LocalMemory, Peer, Permission, Remote};
+use farpost_fabric::{Fabric, LocalMemory, Peer, Permission, Register, Remote};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -194,6 +194,8 @@ impl<F: Fabric> Core<F> {
             if let Lower::Shown(id) = *lower {
                 *lower = Lower::Lost;
                 entry.figures.dropped += 1;
+                self.fabric
+                    .add_register(Peer(entry.number), Register::PortalsAgentDropped, 1);
                 self.placements.push((id, Placement::Discard));
             }
         }

@@ -58,7 +58,7 @@ mod clients;
 mod figures;
 mod movement;
 mod moves;
-mod objects;
+pub(crate) mod objects;
 mod occupancy;
 mod pieces;
 mod run;

@@ -41,7 +41,7 @@ pub(super) const NOTHING: Limits = Limits {
 };
 
 /// A queue as its agent sees it.
-pub(super) struct Queue {
+pub(crate) struct Queue {
     pub handle: Handle,
     /// Events that have been handed on to the client.
     pub forwarded: u64,
@@ -50,7 +50,7 @@ pub(super) struct Queue {
 }
 
 /// A client's objects. They are made by its calls, within the limits it has; what messages need is made at the start.
-pub(super) struct Objects {
+pub(crate) struct Objects {
     /// While the client is not open, it answers in its name.
     pub library: Library,
     /// Descriptors and the memory they describe, some that have gone among them.
@@ -109,7 +109,7 @@ impl Objects {
     }
 
     /// Whether there is room for one more object, with this and that of its own.
-    fn may_make(&mut self, pieces: usize, events: u32) -> Result<(), Error> {
+    pub fn may_make(&mut self, pieces: usize, events: u32) -> Result<(), Error> {
         let more = EXPOSED + pieces * size_of::<Piece>() + events as usize * size_of::<Event>();
         if self.exposed.len() >= self.many || !self.has_room(more) {
             self.forget_what_is_gone();
@@ -148,7 +148,7 @@ impl Objects {
     ///
     /// The memory is reached as its own descriptor shows it. Others may have some of the same memory, with other rights, and may be
     /// unlinked while the operation is in progress.
-    pub fn pieces_of(&mut self, lists: &Rc<Store>, token: u64, memory: &Segments) -> Option<Pieces> {
+    pub(super) fn pieces_of(&mut self, lists: &Rc<Store>, token: u64, memory: &Segments) -> Option<Pieces> {
         let md = self.library.descriptor_of(token)?;
         lists.list(memory.pieces().map(|wanted| {
             let (address, len) = (wanted.address as u64, wanted.len as u64);
@@ -302,7 +302,7 @@ impl Objects {
 }
 
 /// Write down what a call has made, for a result: its code.
-fn answer(pen: &mut Pen, made: Result<impl Write, Error>) -> u16 {
+pub(crate) fn answer(pen: &mut Pen, made: Result<impl Write, Error>) -> u16 {
     pen.begin(());
     match made {
         Ok(made) => {
@@ -314,6 +314,6 @@ fn answer(pen: &mut Pen, made: Result<impl Write, Error>) -> u16 {
 }
 
 /// The code of an error, for a result.
-fn code_of(error: Error) -> u16 {
+pub(crate) fn code_of(error: Error) -> u16 {
     error.code() as u16
 }

@@ -81,6 +81,8 @@ impl<F: Fabric> Upcalls<'_, F> {
         reason: DropReason,
         answer: Option<Outgoing>,
     ) {
+        let fabric = &**self.0.fabric();
+        fabric.add_register(fabric.me(), reason.register(), 1);
         self.refused(from, header, reason);
         if let Some(answer) = answer {
             self.0.post(state, answer);

@@ -1,5 +1,7 @@
 //! Messages that were dropped, by reason. Each counts in the status register.
 
+use farpost_fabric::Register;
+
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal,)*) => {
         /// Why a message was dropped (section 4.2). The initiator is not told.
@@ -43,6 +45,26 @@ reasons! {
     Answer = "an answer whose descriptor is gone or inactive",
     /// More operations are in progress than there is room for.
     NoRoom = "too many operations in progress",
+}
+
+impl DropReason {
+    /// Where those who watch the process see how many there were.
+    pub const fn register(self) -> Register {
+        match self {
+            DropReason::Malformed => Register::PortalsMalformed,
+            DropReason::UnknownProcess => Register::PortalsUnknownProcess,
+            DropReason::PtIndex => Register::PortalsPtIndex,
+            DropReason::AcIndex => Register::PortalsAcIndex,
+            DropReason::AccessUid => Register::PortalsAccessUid,
+            DropReason::AccessPortal => Register::PortalsAccessPortal,
+            DropReason::AccessJid => Register::PortalsAccessJid,
+            DropReason::AccessNid => Register::PortalsAccessNid,
+            DropReason::AccessPid => Register::PortalsAccessPid,
+            DropReason::NoMatch => Register::PortalsNoMatch,
+            DropReason::Answer => Register::PortalsAnswer,
+            DropReason::NoRoom => Register::PortalsNoRoom,
+        }
+    }
 }
 
 /// Counts of them.

@@ -194,6 +194,12 @@ impl Library {
         self.me
     }
 
+    /// Others are who they are from now on; this process stays who it is.
+    pub fn set_processes(&mut self, processes: &Rc<Processes>) {
+        self.processes = Rc::clone(processes);
+        self.again = LastRequest::NONE;
+    }
+
     /// The job's processes.
     pub fn processes(&self) -> &Rc<Processes> {
         &self.processes
@@ -254,6 +260,11 @@ impl Library {
     #[inline]
     pub fn has_handled(&self) -> bool {
         !self.handled.is_empty()
+    }
+
+    /// How many it has.
+    pub fn handled_len(&self) -> usize {
+        self.handled.len()
     }
 
     /// What the objects take, bytes: match entries with their places in lists, descriptors without the segments they name, queues with

@@ -67,6 +67,15 @@ impl Processes {
         Self::new((0..).zip(hosts).map(identity).collect())
     }
 
+    /// The same, but for the user and the job of process `number`.
+    pub fn with(&self, number: u32, uid: u32, jid: u32) -> Self {
+        let mut with = self.clone();
+        if let Some(identity) = with.identities.get_mut(number as usize) {
+            (identity.uid, identity.jid) = (uid, jid);
+        }
+        with
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.identities.len()

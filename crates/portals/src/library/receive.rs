@@ -86,6 +86,15 @@ impl Library {
 
     /// What is to become of a message while the interface is not open (section 4.2, rule 1).
     pub fn incoming_while_closed(&mut self, from: u32, header: &[u8], length: u64) -> Verdict {
+        self.turn_away(DropReason::UnknownProcess, (from, header, length))
+    }
+
+    /// What is to become of a message for which nothing can be kept.
+    pub fn incoming_without_room(&mut self, from: u32, header: &[u8], length: u64) -> Verdict {
+        self.turn_away(DropReason::NoRoom, (from, header, length))
+    }
+
+    fn turn_away(&mut self, reason: DropReason, (from, header, length): (u32, &[u8], u64)) -> Verdict {
         let header = Header::decode(header, length).ok();
         if header.is_some_and(|header| header.kind == MessageKind::Nothing) {
             // The library's own word, and not a message that a program sent.
@@ -93,7 +102,7 @@ impl Library {
         }
         let request =
             header.filter(|h| matches!(h.kind, MessageKind::Put | MessageKind::Get | MessageKind::GetPut));
-        self.refuse(DropReason::UnknownProcess, from, request.as_ref())
+        self.refuse(reason, from, request.as_ref())
     }
 
     /// Drop a message and count it (section 4.2). Its initiator, if it waits, is released.

@@ -66,6 +66,7 @@ impl<F: Fabric> Net<F> {
                     Some(Message::Short { header, body }) => {
                         state.figures.received_bytes += body.len() as u64;
                         drop(borrowed);
+                        self.count_received(from, true, body.len() as u64);
                         let placement = upper.arrived(id, from, header, body.len() as u64, Some(body));
                         if !matches!(placement, Placement::Done) {
                             let rx = &mut self.state.borrow_mut().rx;
@@ -295,6 +296,7 @@ impl<F: Fabric> Net<F> {
             let taken = upper.arrived_near(from, header, length, fetch);
             borrowed = self.state.borrow_mut();
             if taken {
+                self.count_received(from, lines.is_none(), length);
                 borrowed.rx.taken(at, index);
                 return Ok(true);
             }
@@ -313,8 +315,16 @@ impl<F: Fabric> Net<F> {
             state.rx.leave(number);
             return Ok(false);
         }
+        self.count_received(from, lines.is_none(), length);
         state.rx.settle(fabric, &mut state.figures, number, placement);
         Ok(true)
+    }
+
+    /// For who watches: a body came, and with it a message, if that is not counted with its lines.
+    #[inline(always)]
+    fn count_received(&self, from: Peer, message: bool, bytes: u64) {
+        self.fabric.count(from, Counter::Received, u64::from(message));
+        self.fabric.count(from, Counter::ReceivedBytes, bytes);
     }
 
     #[cold]

@@ -292,7 +292,12 @@ impl<F: Fabric> Lines<F> {
     /// Done with the next message.
     #[inline(always)]
     pub fn consume(&mut self, (from, index): (Peer, usize), title: Title) {
-        self.post[index].consume(from, title.lines(), (title.bytes - title.header) as u64);
+        // The bytes of a body that did not come with its header are counted apart.
+        let payload = match title.form {
+            Form::Short => title.bytes - title.header,
+            Form::Packet => 0,
+        };
+        self.post[index].consume(from, title.lines(), payload as u64);
     }
 
     /// What waits can (not) be taken now.

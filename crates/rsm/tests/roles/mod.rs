@@ -6,7 +6,7 @@ use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{Fabric, LocalMemory, Peer, Port, Priority};
 use farpost_rsm::{
     AccessEntry, Accumulate, Barrier, Cause, Code, Controller, Export, FIRST_ASSIGNED, Identity, Import,
-    Local, Memory, Mode, Perm, Result, Rsm, RsmError, RsmTunables, Striping, Transfer,
+    Local, Memory, Mode, Perm, Request, Result, Rsm, RsmError, RsmTunables, Striping, Transfer,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -114,6 +114,155 @@ roles! {
     strangers_are_refused: strangers by 3;
     lists_of_transfers: lists by 2;
     mapping: mapped by 2;
+    several_requests_at_once: requests by 2;
+    requests_that_do_not_arrive: lost_requests by 2;
+}
+
+/// Sizes below, at and above what fabrics treat differently; the fabric that plays all orders has a step for each line.
+fn request_sizes<F: Fabric>(fabric: &F) -> [usize; 9] {
+    let all = [1, 8, 64, 4000, 16 << 10, 40_000, 100_000, 0, 300_001];
+    match fabric.name() {
+        "inproc" => all.map(|len| len.min(300)),
+        _ => all,
+    }
+}
+
+fn request_bytes(number: usize, len: usize) -> Box<[u8]> {
+    let byte = |i| (i * 7 + number * 31 + i / 256) as u8;
+    (0..len).map(byte).collect()
+}
+
+async fn over<F: Fabric>(end: &End<F>, request: &Request<F>) -> Result<()> {
+    end.until("a request", || request.test().is_some()).await;
+    request.test().unwrap()
+}
+
+async fn requests<F: Fabric>(end: &End<F>) {
+    const ROOM: usize = 512 << 10;
+    let rsm = open(end);
+    let sizes = request_sizes(&*end.fabric);
+    let len = 2 * ROOM;
+    let kept = publish(&rsm, len, &[]);
+    let import = connect(end, &rsm, (end.me() + 1) % 2, ID, Perm::RDWR).await;
+    // The upper half is this end's to read, and does not change.
+    let upper: Vec<u8> = (0..ROOM).map(|i| (i % 251) as u8 + 1).collect();
+    kept.0.local().write(ROOM, &upper);
+    end.barrier().await;
+    for round in 0..3 {
+        // Both ends at once, and in both directions; no barrier is needed.
+        let mut at = 0;
+        let (mut puts, mut gets) = (Vec::new(), Vec::new());
+        for (number, size) in sizes.into_iter().enumerate() {
+            puts.push(import.start_put(at, request_bytes(number, size)).unwrap());
+            let room = vec![0; size].into_boxed_slice();
+            gets.push(import.start_get(ROOM + at, room).unwrap());
+            at += size;
+        }
+        // In any order.
+        for request in puts.iter().rev().chain(&gets) {
+            assert_eq!(over(end, request).await, Ok(()));
+            assert!(request.is_over());
+            assert_eq!(request.wait(Some(Duration::ZERO)), Ok(()));
+        }
+        assert_eq!((import.under_way(), rsm.under_way()), (0, 0));
+        at = 0;
+        for (number, (put, get)) in puts.into_iter().zip(gets).enumerate() {
+            let len = sizes[number];
+            assert!(put.into_bytes().unwrap() == request_bytes(number, len));
+            assert!(
+                get.into_bytes().unwrap()[..] == upper[at..at + len],
+                "round {round}: get {number}"
+            );
+            at += len;
+        }
+        end.barrier().await;
+        at = 0;
+        for (number, len) in sizes.into_iter().enumerate() {
+            let mut got = vec![0; len];
+            kept.0.local().read(at, &mut got);
+            assert!(
+                got[..] == request_bytes(number, len)[..],
+                "round {round}: put {number}"
+            );
+            at += len;
+        }
+        end.barrier().await;
+        kept.0.local().write(0, &vec![0; ROOM]);
+        end.barrier().await;
+    }
+    // What no request is made of.
+    let nothing = || vec![0; 2].into_boxed_slice();
+    assert_eq!(code(import.start_put(len - 1, nothing())), Some(Code::BAD_LENGTH));
+    assert_eq!(
+        code(import.start_get(usize::MAX, nothing())),
+        Some(Code::BAD_LENGTH)
+    );
+    let reader = connect(end, &rsm, (end.me() + 1) % 2, ID, Perm::READ).await;
+    assert_eq!(code(reader.start_put(0, nothing())), Some(Code::PERM_DENIED));
+    assert_eq!(over(end, &reader.start_get(0, nothing()).unwrap()).await, Ok(()));
+    end.barrier().await;
+}
+
+async fn lost_requests<F: Fabric>(end: &End<F>) {
+    const ROOM: usize = 1 << 20;
+    let rsm = open(end);
+    if end.me() == 0 {
+        let (_memory, export) = publish(&rsm, ROOM, &[]);
+        end.barrier().await;
+        end.barrier().await;
+        export.unpublish().unwrap();
+        end.barrier().await;
+        end.barrier().await;
+        return;
+    }
+    end.barrier().await;
+    let import = connect(end, &rsm, 0, ID, Perm::RDWR).await;
+    let other = connect(end, &rsm, 0, ID, Perm::RDWR).await;
+    let most = *request_sizes(&*end.fabric).last().unwrap();
+    let some = || vec![5; most].into_boxed_slice();
+    // Given up by one, by dropping it, and by the end of the connection: its memory comes back, and the others go on.
+    let given_up = import.start_put(0, some()).unwrap();
+    drop(import.start_get(0, some()));
+    let stays = import.start_put(400_000, some()).unwrap();
+    let was_over = given_up.is_over();
+    given_up.cancel();
+    assert!(given_up.is_over());
+    let expected = if was_over { None } else { Some(Code::INTERRUPTED) };
+    assert_eq!(given_up.test().unwrap().err().map(|error| error.code), expected);
+    assert_eq!(given_up.into_bytes().map(|bytes| bytes.len()), Some(most));
+    assert_eq!(over(end, &stays).await, Ok(()));
+    let ends = [
+        other.start_put(0, some()).unwrap(),
+        other.start_get(0, some()).unwrap(),
+    ];
+    let were_over = ends.each_ref().map(Request::is_over);
+    other.disconnect().unwrap();
+    for (request, was_over) in ends.iter().zip(were_over) {
+        let expected = if was_over {
+            None
+        } else {
+            Some(Code::SEG_NOT_CONNECTED)
+        };
+        assert_eq!(request.test().unwrap().err().map(|error| error.code), expected);
+    }
+    assert_eq!(code(other.start_put(0, some())), Some(Code::BAD_SEG_HNDL));
+    assert_eq!(rsm.under_way(), 0);
+    end.barrier().await;
+    // Withdrawn: each that is begun afterwards says so, and none says that it has arrived.
+    end.barrier().await;
+    for put in [true, false, true] {
+        let begun = match put {
+            true => import.start_put(0, some()),
+            false => import.start_get(0, some()),
+        };
+        let became = match begun {
+            Ok(request) => over(end, &request).await,
+            Err(error) => Err(error),
+        };
+        assert_eq!(code(became), Some(Code::CONN_ABORTED), "put: {put}");
+    }
+    assert!(rsm.take_error_status().is_some());
+    end.barrier().await;
 }
 
 /// Everything that waits for room has gone out.

@@ -24,7 +24,7 @@ use farpost_fabric::sync::Ordering;
 use farpost_fabric::wait::Host;
 use farpost_fabric::{
     Counter, Counters, Distance, End, ErrorStatus, Fabric, FabricError, Fault, FaultLog, Interrupt, Peer,
-    Permission, Result, Time, Topology, Wake,
+    Permission, RailFigures, Register, Result, Time, Topology, Wake,
 };
 use farpost_mapped::{Mapping, sealed_memory};
 use std::cell::RefCell;
@@ -110,6 +110,18 @@ pub struct Shm {
 
 /// Jobs of more processes than this on a host do not move processes apart.
 const NEIGHBOURS: u32 = 256;
+
+impl Shm {
+    /// Show what this process's rails carry.
+    pub fn show_rails(&self, rails: &[RailFigures]) {
+        let shown = &region::registers(&self.region, self.index, self.size).rails;
+        for (place, rail) in shown.iter().zip(rails) {
+            for (word, value) in place.iter().zip(rail.words()) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+    }
+}
 
 /// The host's monotonic clock, nanoseconds.
 fn now() -> u64 {
@@ -507,6 +519,18 @@ impl Counters for Shm {
     fn counter(&self, of: Peer, peer: Peer, counter: Counter) -> u64 {
         assert!(of.0 < self.size && peer.0 < self.size);
         region::counter(&self.region, of.0, peer.0, self.size, counter).load(Ordering::Relaxed)
+    }
+
+    fn set_register(&self, of: Peer, register: Register, value: u64) {
+        assert!(of.0 < self.size);
+        let registers = region::registers(&self.region, of.0, self.size);
+        registers.registers[register as usize].store(value, Ordering::Relaxed);
+    }
+
+    fn register(&self, of: Peer, register: Register) -> u64 {
+        assert!(of.0 < self.size);
+        let registers = region::registers(&self.region, of.0, self.size);
+        registers.registers[register as usize].load(Ordering::Relaxed)
     }
 }
 

@@ -8,15 +8,15 @@
 //! The region is sparse and zeroed; a page costs memory once somebody touches it.
 
 use super::ring::Ring;
-use farpost_fabric::Counter;
 use farpost_fabric::LANES;
 use farpost_fabric::publish::Shown;
 use farpost_fabric::sync::{AtomicU32, AtomicU64};
+use farpost_fabric::{Counter, RAIL_WORDS, RAILS_SHOWN, Register};
 use farpost_mapped::Mapping;
 
 pub const PAGE: usize = 4096;
 /// "farpost" and the version of this layout.
-pub const MAGIC: u64 = 0x0474_736f_7072_6166;
+pub const MAGIC: u64 = 0x0574_736f_7072_6166;
 /// Segments that a process can have published at a time.
 pub const SEGMENTS: usize = 96;
 
@@ -104,7 +104,20 @@ pub struct Process {
     /// By port and priority.
     pub rings: [Ring; LANES],
     pub common: Common,
+    pub registers: Registers,
 }
+
+/// What a process shows of itself beside its traffic: [registers](Register), and its rails.
+#[repr(C, align(4096))]
+pub struct Registers {
+    pub registers: [AtomicU64; REGISTERS],
+    pub rails: [[AtomicU64; RAIL_WORDS]; RAILS_SHOWN],
+}
+
+/// Room for registers.
+const REGISTERS: usize = 64;
+const _: () = assert!(Register::COUNT <= REGISTERS);
+const _: () = assert!(size_of::<Registers>() == PAGE);
 
 /// What [`RemoteMemory::common`](farpost_fabric::RemoteMemory::common) gives out.
 #[repr(C, align(4096))]
@@ -151,6 +164,12 @@ pub fn counter(region: &Mapping, of: u32, peer: u32, size: u32, counter: Counter
     // SAFETY: only atomic fields.
     let counters: &PeerCounters = unsafe { region.table(counters_offset(of, peer, size)) };
     &counters.0[counter as usize]
+}
+
+/// What process `of` shows of itself.
+pub fn registers(region: &Mapping, of: u32, size: u32) -> &Registers {
+    // SAFETY: only atomic fields.
+    unsafe { region.table(process_offset(of, size) + std::mem::offset_of!(Process, registers)) }
 }
 
 /// Bytes needed for `size` processes.

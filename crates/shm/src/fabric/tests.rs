@@ -650,3 +650,39 @@ fn who_leaves_is_gone() {
     before.store(0, 1);
     assert_eq!(before.load(0), 1);
 }
+
+#[test]
+fn who_watches_sees_registers_and_rails_and_is_told_of_another_layout() {
+    let file = sealed_memory(c"farpost-test", region_bytes(2)).unwrap();
+    let watch = || super::Watch::open(file.as_fd(), 0, 2);
+    // Before anybody has attached there is nothing.
+    assert_eq!(watch().unwrap().register(MAD, Register::FmRejected), 0);
+    let end = Shm::attach(config(&file, MAD.0, 2)).unwrap();
+    end.add_register(MAD, Register::FmRejected, 2);
+    end.add_register(MAD, Register::FmRejected, 3);
+    // An agent's for a process that it acts for.
+    end.set_register(READER, Register::PortalsAgentDropped, 1);
+    let rail = |name: &str, up| RailFigures {
+        name: name.into(),
+        up,
+        sent: 7,
+        ..RailFigures::default()
+    };
+    let rails = [rail("r0", 1), rail("r1", 0)];
+    end.show_rails(&rails);
+    let seen = watch().unwrap();
+    assert_eq!(seen.register(MAD, Register::FmRejected), 5);
+    assert_eq!(seen.register(READER, Register::FmRejected), 0);
+    assert_eq!(seen.register(READER, Register::PortalsAgentDropped), 1);
+    assert_eq!((seen.rails(MAD), seen.rails(READER)), (rails.to_vec(), vec![]));
+    // More than there is room for: the first.
+    end.show_rails(&vec![rail("many", 1); RAILS_SHOWN + 1]);
+    assert_eq!(watch().unwrap().rails(MAD).len(), RAILS_SHOWN);
+    let region = Mapping::new(file.as_fd(), 0, region_bytes(2), Permission::ReadWrite).unwrap();
+    region.word(0).store(region::MAGIC - (1 << 56), Ordering::SeqCst);
+    let error = watch().err().expect("another layout").to_string();
+    assert!(
+        error.contains("layout 4") && error.contains("layout 5"),
+        "{error}"
+    );
+}

@@ -2,14 +2,14 @@
 
 use super::{AdapterEvent, Event};
 use crate::memory::Memory;
-use crate::net::{Hop, HostId, Network, Packet, Path, ResourceId};
+use crate::net::{Fate, Hop, HostId, Network, Packet, Path, ResourceId};
 use crate::process::{Arrived, ImportId, OpId, Processes};
 use crate::queue::EventQueue;
 use crate::record::{Mark, MessageKind, Recorder};
 use crate::time::Ps;
 use crate::topology::{By, Port, Topology};
-use farpost_fabric::{Descriptor, Direction, FabricError, Fault, Peer, Route};
-use std::collections::HashMap;
+use farpost_fabric::{Descriptor, Direction, Fault, Peer, Route};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// What a message does where it arrives.
@@ -68,6 +68,17 @@ pub enum Load {
     Own(Box<AdapterEvent>),
 }
 
+impl Load {
+    /// Whether more packets of the same message follow, without which the last one is worth nothing. `None`: it is no packet of such a message.
+    fn goes_on(&self) -> Option<bool> {
+        match self {
+            Self::Part => Some(true),
+            Self::Last(_) => Some(false),
+            Self::Own(event) => event.block_goes_on(),
+        }
+    }
+}
+
 /// Which of the hosts' ports, which priority, which route.
 type PathKey = (Port, Port, u8, u8);
 
@@ -87,6 +98,8 @@ pub struct Kernel {
     topology: Box<dyn Topology>,
     paths: HashMap<PathKey, Option<Path>>,
     scratch: Vec<Hop>,
+    /// Messages of which a packet is lost, by hosts and lane: the last one is still to come.
+    torn: BTreeMap<(HostId, HostId, u8), ResourceId>,
 }
 
 impl Kernel {
@@ -102,6 +115,7 @@ impl Kernel {
             topology,
             paths: HashMap::new(),
             scratch: Vec::new(),
+            torn: BTreeMap::new(),
         }
     }
 
@@ -200,10 +214,45 @@ impl Kernel {
         path
     }
 
-    /// A resource fails or works again: ways are looked for anew.
+    /// A resource fails, with what is in it and before it, or works again: ways are looked for anew.
     pub fn set_broken(&mut self, id: ResourceId, broken: bool) {
-        self.net.set_broken(id, broken);
+        match broken {
+            true => self.net.cut(&mut self.queue, self.now, id),
+            false => self.net.set_broken(id, false),
+        }
         self.paths.clear();
+    }
+
+    /// What becomes of a packet of which the network says `fate`: the last one of a message is lost if another one is.
+    pub(crate) fn fate(&mut self, packet: &Packet<Load>, fate: Fate) -> Fate {
+        let of = (packet.from, packet.to, packet.lane);
+        match (packet.load.goes_on(), fate) {
+            (Some(true), Fate::Lost(at)) => {
+                self.torn.insert(of, at);
+                fate
+            }
+            (Some(true), Fate::Arrived) if packet.damaged => {
+                let last = packet.path.last().expect("a path has a resource");
+                self.torn.insert(of, last.resource);
+                fate
+            }
+            (Some(false), _) if !self.torn.is_empty() => match (self.torn.remove(&of), fate) {
+                (Some(at), Fate::Arrived) => {
+                    let now = self.now;
+                    self.net.release(&mut self.queue, now, packet.to, packet.lane);
+                    Fate::Lost(at)
+                }
+                _ => fate,
+            },
+            _ => fate,
+        }
+    }
+
+    /// Something of `of` has gone wrong: it is told, and wakes.
+    pub fn fault(&mut self, of: Peer, fault: Fault) {
+        let now = self.now;
+        self.procs.record_fault(of, fault);
+        self.procs.touch(of, now);
     }
 
     /// A packet begins its way now. Its last byte comes at `tail`.
@@ -224,7 +273,7 @@ impl Kernel {
         self.recorder.arrives(mark, self.now);
         if let Err(error) = self.procs.check_alive(to) {
             if let What::Packet { .. } = what {
-                self.procs.record_fault(from, Fault { peer: to, error });
+                self.fault(from, Fault { peer: to, error });
             }
             return;
         }
@@ -250,11 +299,5 @@ impl Kernel {
             What::Answer { op, bytes } => self.procs.finish(op, self.now, Ok(bytes)),
             What::Read { .. } => unreachable!("adapters answer reads"),
         }
-    }
-
-    /// The error of a put that was lost on its way to `to`.
-    pub fn lost_put(&self, to: Peer, resource: ResourceId) -> FabricError {
-        let name = &self.net.resource(resource).spec.name;
-        FabricError::put_failed(to, format!("lost on {name}"))
     }
 }

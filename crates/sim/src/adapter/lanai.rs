@@ -28,6 +28,7 @@ use crate::net::{Fate, HostId, Packet, Path};
 use crate::process::Arrived;
 use crate::time::{Ps, Rate};
 use crate::topology::Port;
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{FabricError, Fault, Peer, Route, TrySend};
 use std::collections::VecDeque;
 
@@ -138,6 +139,8 @@ pub struct Lanai {
     received: u64,
     delivered: u64,
     dmas: u64,
+    /// Packets whose check was wrong.
+    check_errors: u64,
     arrived_at: Ps,
     received_at: Ps,
 }
@@ -192,6 +195,7 @@ impl Lanai {
             received: 0,
             delivered: 0,
             dmas: 0,
+            check_errors: 0,
             arrived_at: Ps::ZERO,
             received_at: Ps::ZERO,
         };
@@ -419,7 +423,39 @@ impl Lanai {
     }
 }
 
+impl Lanai {
+    /// The hardware's check is wrong: the packet is dropped, and both sides hear of it, as nothing is sent again.
+    fn drop_damaged(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
+        let now = kernel.now;
+        self.check_errors += 1;
+        kernel.net.release(&mut kernel.queue, now, self.host, 0);
+        if let Load::Last(Message {
+            from,
+            to,
+            what: What::Packet { .. },
+            ..
+        }) = packet.load
+        {
+            let error = FabricError::corrupt(from, "the check of a packet", packet.bytes);
+            kernel.fault(to, Fault { peer: from, error });
+            let error = FabricError::dead(to, "a packet was damaged on its way");
+            kernel.fault(from, Fault { peer: to, error });
+        }
+    }
+}
+
 impl Adapter for Lanai {
+    /// Frames only, in one receive queue for all: when it is full, all wait in the channel.
+    fn lacks(&self) -> &'static [Ability] {
+        &[
+            Ability::Put,
+            Ability::Get,
+            Ability::Transfer,
+            Ability::Ports,
+            Ability::Priorities,
+        ]
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }
@@ -448,7 +484,7 @@ impl Adapter for Lanai {
             Err(message) => {
                 let peer = message.to;
                 let error = FabricError::dead(peer, "no way that works leads there");
-                kernel.procs.record_fault(from, Fault { peer, error });
+                kernel.fault(from, Fault { peer, error });
                 (Ps::ZERO, TrySend::Sent)
             }
         }
@@ -479,6 +515,9 @@ impl Adapter for Lanai {
     }
 
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
+        if packet.damaged {
+            return self.drop_damaged(kernel, packet);
+        }
         self.arrived_at = kernel.now;
         self.channel.push_back(packet);
         self.run(kernel);
@@ -494,7 +533,7 @@ impl Adapter for Lanai {
                 message.to,
                 FabricError::dead(message.to, format!("lost on {name}")),
             );
-            kernel.procs.record_fault(message.from, Fault { peer, error });
+            kernel.fault(message.from, Fault { peer, error });
         }
     }
 
@@ -578,6 +617,7 @@ impl Adapter for Lanai {
             ("received", self.received),
             ("delivered", self.delivered),
             ("dmas", self.dmas),
+            ("check_errors", self.check_errors),
             ("arrived_at", self.arrived_at.0),
             ("received_at", self.received_at.0),
         ]

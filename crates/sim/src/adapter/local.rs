@@ -8,6 +8,7 @@ use crate::costs::Costs;
 use crate::net::{Fate, HostId, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Counter, Descriptor, Direction, Peer, Result, TrySend};
 
 /// The memory of a host, between its processes.
@@ -17,6 +18,8 @@ pub struct LocalParams {
     pub latency: Ps,
     /// What all processors of the host together move.
     pub bus: Rate,
+    /// Not messages alone go over the bus, but also long copies that layers charge.
+    pub all_copies: bool,
     /// Packets that a queue holds.
     pub queue: u32,
     /// A process may copy from another's memory and to it; else only to and from segments.
@@ -28,6 +31,7 @@ impl Default for LocalParams {
         Self {
             latency: Ps::from_nanos(100),
             bus: Rate::INFINITE,
+            all_copies: false,
             queue: 64,
             transfers: true,
         }
@@ -58,8 +62,13 @@ impl Local {
         }
     }
 
+    /// Whether copies that layers charge go over the bus.
+    pub fn has_all_copies(&self) -> bool {
+        self.params.all_copies
+    }
+
     /// The processor copies `bytes`, over the host's bus; when it has.
-    fn copy(&mut self, kernel: &Kernel, host: HostId, bytes: usize) -> Ps {
+    pub fn copy(&mut self, kernel: &Kernel, host: HostId, bytes: usize) -> Ps {
         let bus = &mut self.bus[host.index()];
         *bus = (*bus).max(kernel.now) + self.params.bus.time(bytes as u64);
         (kernel.now + self.costs.copy(bytes as u64)).max(*bus)
@@ -76,6 +85,14 @@ impl Local {
 impl Adapter for Local {
     fn name(&self) -> &'static str {
         "memory"
+    }
+
+    fn lacks(&self) -> &'static [Ability] {
+        if self.params.transfers {
+            &[]
+        } else {
+            &[Ability::Transfer]
+        }
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {
@@ -96,6 +113,11 @@ impl Adapter for Local {
         let message = kernel.message(from, to, what);
         self.show(kernel, done, message);
         Ok(done - kernel.now)
+    }
+
+    /// The stores of a processor are seen in their order.
+    fn keeps_order(&self, _kernel: &Kernel, _line: bool) -> bool {
+        true
     }
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {

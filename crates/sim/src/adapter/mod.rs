@@ -23,6 +23,7 @@ use crate::memory::Memory;
 use crate::net::{Fate, NetEvent, Packet};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::time::Ps;
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Descriptor, FabricError, Peer, Result, Route, TrySend};
 
 /// What happens inside adapters, by kind.
@@ -48,6 +49,14 @@ impl AdapterEvent {
             Self::Rsm(event) => event.into(),
         }
     }
+
+    /// Of a block in several packets: whether more of them follow.
+    fn block_goes_on(&self) -> Option<bool> {
+        match self {
+            Self::StarTx(startx::Event::Block { last, .. }) => Some(last.is_none()),
+            _ => None,
+        }
+    }
 }
 
 /// What happens on the machine.
@@ -56,6 +65,10 @@ pub enum Event {
     Net(NetEvent),
     /// On the adapter of this process's host, or between its processes.
     Adapter(crate::net::HostId, AdapterEvent),
+    /// A fault of this number begins or ends.
+    Fault(usize),
+    /// A put through this import was lost some time ago; perhaps nobody has asked.
+    Unasked(ImportId),
 }
 
 impl From<NetEvent> for Event {
@@ -106,6 +119,11 @@ pub trait Adapter {
     /// Its name for people.
     fn name(&self) -> &'static str;
 
+    /// What fabrics have and it has not: it refuses that, or nobody who needs it can be sure of it.
+    fn lacks(&self) -> &'static [Ability] {
+        &[]
+    }
+
     /// As what it is, for experiments that look below the fabric.
     fn as_any(&mut self) -> &mut dyn std::any::Any;
 
@@ -113,6 +131,11 @@ pub trait Adapter {
     /// The adapter writes no memory of other hosts.
     fn put(&mut self, _kernel: &mut Kernel, put: Put<'_>) -> Result<Ps> {
         Err(self.without(put.pair.to, "remote memory"))
+    }
+
+    /// Whether a process's puts to another one arrive in the order in which they are made: all, or those to the same `line`.
+    fn keeps_order(&self, _kernel: &Kernel, _line: bool) -> bool {
+        false
     }
 
     /// Begin to wait for all puts of an import.
@@ -168,6 +191,11 @@ pub trait Adapter {
 
     /// A packet from the network has arrived whole.
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>);
+
+    /// Whether the sender's adapter hears of a packet that arrives damaged, as of one that is lost; else the receiver's looks itself.
+    fn answers_damage(&self) -> bool {
+        false
+    }
 
     /// A packet that this adapter sent was lost on its way.
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate);

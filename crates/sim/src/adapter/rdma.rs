@@ -1,8 +1,10 @@
 //! A generic RDMA adapter of today: the processor rings a doorbell with a descriptor, and the adapter does the rest.
 //!
-//! A put or packet of `n` bytes: the processor pays `post`; the adapter begins after `fetch` (it reads descriptor and data over the bus), cuts the bytes into packets of
+//! A put or packet of `n` bytes: the processor pays `post`; the adapter begins after `fetch` (it reads descriptor and data over the bus) and `process`, cuts the bytes into packets of
 //! at most `mtu` with `header` bytes each, and they pass the host's bus (`bus`), the network, and the bus of the other host; they are in memory `store` later. An
-//! acknowledgement comes back after the way's latency, which fences wait for. A get is a request of a header that way, and the bytes back.
+//! acknowledgement comes back `fetch + process` later, which fences wait for. A get is a request of a header that way, and the bytes back.
+//!
+//! Up to `inline` bytes the processor stores with the descriptor, a `post` for each line, and nothing is fetched. What was posted first still begins first.
 
 use super::{Adapter, AdapterEvent, Get, Kernel, Load, Message, Outgoing, Pair, Put, What};
 use crate::net::{Fate, Hop, HostId, Packet, ResourceId, ResourceSpec};
@@ -15,10 +17,14 @@ use std::rc::Rc;
 /// What the adapter is.
 #[derive(Clone, Debug)]
 pub struct RdmaParams {
-    /// The processor's part of an operation: descriptor and doorbell.
+    /// The processor's part of an operation: a line of descriptor, stored at the doorbell.
     pub post: Ps,
-    /// From the doorbell to the first byte on the bus.
+    /// A read of the host's memory, until its first byte is there.
     pub fetch: Ps,
+    /// What the adapter gives to an operation before its first byte is on the bus.
+    pub process: Ps,
+    /// Bytes that go with the descriptor at most.
+    pub inline: u32,
     /// From the last byte to its being seen in memory.
     pub store: Ps,
     /// A look at a completion queue.
@@ -38,6 +44,8 @@ pub struct RdmaParams {
 pub enum Event {
     /// Something is in memory, and takes effect.
     Stored(Box<Message>),
+    /// A host's question for bytes of this memory, behind what is on its way there.
+    Asked(HostId, Box<Message>),
     /// The other side has got a put.
     Acknowledged(ImportId, Option<FabricError>),
 }
@@ -51,7 +59,26 @@ pub struct Rdma {
     inward: Rc<[ResourceId]>,
     /// Packets ever sent.
     sent: u64,
+    /// When the last operation began.
+    began: Ps,
+    /// When the last bytes that have come are in memory. Who reads pushes them ahead.
+    written: Ps,
 }
+
+/// Where the bytes of an operation are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// With the processor, which may store them with the descriptor.
+    Processor,
+    /// In the host's memory.
+    Memory,
+}
+
+/// Bytes of a descriptor in front of what is inline: control and remote address of 16 each, and a length of 4 (ConnectX's layout).
+const DESCRIPTOR: usize = 36;
+
+/// Bytes that the processor stores at once.
+const LINE: usize = 64;
 
 impl Rdma {
     /// The adapters of all hosts of a machine.
@@ -70,16 +97,31 @@ impl Rdma {
             out: buses[host as usize].0,
             inward: Rc::clone(&inward),
             sent: 0,
+            began: Ps::ZERO,
+            written: Ps::ZERO,
         };
         (0..hosts).map(adapter).collect()
     }
 
-    /// Cut `bytes` into packets and send them after `delay`; the last one carries `message`. False: there is no way.
+    fn is_inline(&self, bytes: usize) -> bool {
+        bytes <= self.params.inline as usize
+    }
+
+    /// What the processor gives to an operation with so many bytes of its own.
+    fn post(&self, bytes: usize) -> Ps {
+        let lines = match self.is_inline(bytes) {
+            true => (DESCRIPTOR + bytes).div_ceil(LINE),
+            false => 1,
+        };
+        self.params.post * lines as u64
+    }
+
+    /// Cut `bytes` into packets and send them; the last one carries `message`, which comes back where there is no way.
     fn send(
         &mut self,
         kernel: &mut Kernel,
         to: HostId,
-        bytes: usize,
+        (source, bytes): (Source, usize),
         route: Route,
         message: Message,
     ) -> Option<Message> {
@@ -91,7 +133,13 @@ impl Rdma {
         };
         let mtu = self.params.mtu as usize;
         let packets = bytes.div_ceil(mtu).max(1);
-        let start = kernel.now + self.params.fetch;
+        let fetch = match source {
+            // All lines must be there.
+            Source::Processor if self.is_inline(bytes) => self.post(bytes) - self.params.post,
+            _ => self.params.fetch,
+        };
+        let start = (kernel.now + fetch + self.params.process).max(self.began);
+        self.began = start;
         let (now, hosts) = (kernel.now, (self.host, to));
         kernel.now = start;
         let mut message = Some(message);
@@ -108,14 +156,95 @@ impl Rdma {
         None
     }
 
+    /// An answer that is left because no way leads to who asked.
+    fn no_way(&self, kernel: &mut Kernel, left: Option<Message>) {
+        if let Some(message) = left {
+            self.failed(kernel, message, "no way that works leads back");
+        }
+    }
+
+    /// A message will not arrive: whoever waits for it hears of it.
+    fn failed(&self, kernel: &mut Kernel, message: Message, why: &str) {
+        let (now, peer) = (kernel.now, message.to);
+        match message.what {
+            What::Write { import, .. } => {
+                let error = FabricError::put_failed(peer, why);
+                kernel.procs.put_ended(import, now, Some(error));
+            }
+            // Not always of who sent it: answers are other's.
+            What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
+                kernel.procs.finish(op, now, Err(FabricError::dead(peer, why)));
+            }
+            What::Packet { lane, .. } => {
+                kernel.procs.release(peer, lane, now);
+                let error = FabricError::dead(peer, why);
+                kernel.fault(message.from, Fault { peer, error });
+            }
+            What::Ring => {}
+        }
+    }
+
     /// A message takes effect when its last byte is in memory.
-    fn store(&self, kernel: &mut Kernel, message: Message) {
+    fn store(&mut self, kernel: &mut Kernel, message: Message) {
+        if matches!(message.what, What::Write { .. } | What::Moved { .. }) {
+            self.written = kernel.now + self.params.store;
+        }
         let event = Event::Stored(Box::new(message));
         kernel.at(
             kernel.now + self.params.store,
             self.host,
             AdapterEvent::Rdma(event),
         );
+    }
+
+    /// A message has come from `sender`, and nothing is before it.
+    fn take(&mut self, kernel: &mut Kernel, sender: HostId, mut message: Message) {
+        match message.what {
+            // Fetched bytes go back, from this memory.
+            What::Read {
+                op,
+                segment,
+                offset,
+                len,
+            } => {
+                let mut bytes = vec![0; len];
+                segment.read(offset, &mut bytes);
+                let (from, to) = (message.to, message.from);
+                let what = What::Answer { op, bytes };
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let left = self.send(kernel, sender, (Source::Memory, len), Route::Fixed(0), answer);
+                self.no_way(kernel, left);
+            }
+            What::Moved { op, descriptor }
+                if descriptor.direction == Direction::Get && sender != self.host =>
+            {
+                let (from, to) = (message.to, message.from);
+                if kernel.procs.of(from).dead.is_some() {
+                    let (now, error) = (kernel.now, FabricError::dead(from, "it has ended"));
+                    return kernel.procs.finish(op, now, Err(error));
+                }
+                // On its way back it is a put of the other side's.
+                let what = What::Moved {
+                    op,
+                    descriptor: Descriptor {
+                        direction: Direction::Put,
+                        local: descriptor.remote,
+                        remote: descriptor.local,
+                        ..descriptor
+                    },
+                };
+                kernel.recorder.arrives(message.mark, kernel.now);
+                let answer = kernel.message(from, to, what);
+                let bytes = (Source::Memory, descriptor.len);
+                let left = self.send(kernel, sender, bytes, Route::Fixed(0), answer);
+                self.no_way(kernel, left);
+            }
+            what => {
+                message.what = what;
+                self.store(kernel, message);
+            }
+        }
     }
 }
 
@@ -140,14 +269,20 @@ impl Adapter for Rdma {
         kernel.procs.import_of(put.import).under_way += 1;
         let message = kernel.message(from, to, what);
         if self
-            .send(kernel, host, put.bytes.len(), Route::Fixed(0), message)
+            .send(
+                kernel,
+                host,
+                (Source::Processor, put.bytes.len()),
+                Route::Fixed(0),
+                message,
+            )
             .is_some()
         {
             let error = FabricError::put_failed(to, "no way that works leads there");
             let now = kernel.now;
             kernel.procs.put_ended(put.import, now, Some(error));
         }
-        Ok(self.params.post)
+        Ok(self.post(put.bytes.len()))
     }
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
@@ -167,7 +302,10 @@ impl Adapter for Rdma {
         };
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, what);
-        if self.send(kernel, host, 0, Route::Fixed(0), message).is_some() {
+        if self
+            .send(kernel, host, (Source::Processor, 0), Route::Fixed(0), message)
+            .is_some()
+        {
             kernel.procs.forget(op);
             return Err(FabricError::dead(to, "no way that works leads there"));
         }
@@ -186,13 +324,19 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, what);
         if self
-            .send(kernel, host, packet.bytes.len(), packet.route, message)
+            .send(
+                kernel,
+                host,
+                (Source::Processor, packet.bytes.len()),
+                packet.route,
+                message,
+            )
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
-            kernel.procs.record_fault(from, Fault { peer: to, error });
+            kernel.fault(from, Fault { peer: to, error });
         }
-        (self.params.post, TrySend::Sent)
+        (self.post(packet.bytes.len()), TrySend::Sent)
     }
 
     fn poll(&mut self, kernel: &mut Kernel, me: Peer, lane: usize) -> (Ps, Option<Arrived>) {
@@ -205,7 +349,7 @@ impl Adapter for Rdma {
         let host = kernel.procs.host_of(to);
         let message = kernel.message(from, to, What::Ring);
         // Where nothing leads there is nobody to ring.
-        let _ = self.send(kernel, host, 0, Route::Fixed(0), message);
+        let _ = self.send(kernel, host, (Source::Processor, 0), Route::Fixed(0), message);
         self.params.post
     }
 
@@ -222,8 +366,8 @@ impl Adapter for Rdma {
             descriptor: *descriptor,
         };
         let bytes = match descriptor.direction {
-            Direction::Put => descriptor.len,
-            Direction::Get => 0,
+            Direction::Put => (Source::Memory, descriptor.len),
+            Direction::Get => (Source::Processor, 0),
         };
         let message = kernel.message(me, to, what);
         if self.send(kernel, host, bytes, Route::Fixed(0), message).is_some() {
@@ -237,78 +381,29 @@ impl Adapter for Rdma {
     }
 
     fn arrived(&mut self, kernel: &mut Kernel, packet: Packet<Load>) {
-        let Load::Last(mut message) = packet.load else {
+        let Load::Last(message) = packet.load else {
             return;
         };
-        match message.what {
-            // Fetched bytes go back, from this memory.
-            What::Read {
-                op,
-                segment,
-                offset,
-                len,
-            } => {
-                let mut bytes = vec![0; len];
-                segment.read(offset, &mut bytes);
-                let (from, to) = (message.to, message.from);
-                let what = What::Answer { op, bytes };
-                kernel.recorder.arrives(message.mark, kernel.now);
-                let answer = kernel.message(from, to, what);
-                let _ = self.send(kernel, packet.from, len, Route::Fixed(0), answer);
+        let asks = match &message.what {
+            What::Read { .. } => true,
+            What::Moved { descriptor, .. } => {
+                descriptor.direction == Direction::Get && packet.from != self.host
             }
-            What::Moved { op, descriptor }
-                if descriptor.direction == Direction::Get && packet.from != self.host =>
-            {
-                let (from, to) = (message.to, message.from);
-                if kernel.procs.of(from).dead.is_some() {
-                    let (now, error) = (kernel.now, FabricError::dead(from, "it has ended"));
-                    return kernel.procs.finish(op, now, Err(error));
-                }
-                // On its way back it is a put of the other side's.
-                let what = What::Moved {
-                    op,
-                    descriptor: Descriptor {
-                        direction: Direction::Put,
-                        local: descriptor.remote,
-                        remote: descriptor.local,
-                        ..descriptor
-                    },
-                };
-                kernel.recorder.arrives(message.mark, kernel.now);
-                let answer = kernel.message(from, to, what);
-                let _ = self.send(kernel, packet.from, descriptor.len, Route::Fixed(0), answer);
-            }
-            what => {
-                message.what = what;
-                self.store(kernel, message);
-            }
+            _ => false,
+        };
+        if asks && kernel.now < self.written {
+            let event = Event::Asked(packet.from, Box::new(message));
+            return kernel.at(self.written, self.host, AdapterEvent::Rdma(event));
         }
+        self.take(kernel, packet.from, message);
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
         let (Load::Last(message), Fate::Lost(at)) = (packet.load, fate) else {
             return;
         };
-        let now = kernel.now;
-        let name = kernel.net.resource(at).spec.name.clone();
-        let dead = FabricError::dead(message.to, format!("lost on {name}"));
-        match message.what {
-            What::Write { import, .. } => {
-                let error = kernel.lost_put(message.to, at);
-                kernel.procs.put_ended(import, now, Some(error));
-            }
-            What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
-                kernel.procs.finish(op, now, Err(dead));
-            }
-            What::Packet { lane, .. } => {
-                let peer = message.to;
-                kernel.procs.release(peer, lane, now);
-                kernel
-                    .procs
-                    .record_fault(message.from, Fault { peer, error: dead });
-            }
-            What::Ring => {}
-        }
+        let why = format!("lost on {}", kernel.net.resource(at).spec.name);
+        self.failed(kernel, message, &why);
     }
 
     fn happen(&mut self, kernel: &mut Kernel, event: AdapterEvent) {
@@ -327,9 +422,11 @@ impl Adapter for Rdma {
                     let error = kernel.procs.check_alive(to).err();
                     let back = kernel.procs.host_of(from);
                     let acknowledged = Event::Acknowledged(import, error);
-                    kernel.at(now + self.params.fetch, back, AdapterEvent::Rdma(acknowledged));
+                    let after = self.params.fetch + self.params.process;
+                    kernel.at(now + after, back, AdapterEvent::Rdma(acknowledged));
                 }
             }
+            Event::Asked(sender, message) => self.take(kernel, sender, *message),
             Event::Acknowledged(import, error) => kernel.procs.put_ended(import, now, error),
         }
     }

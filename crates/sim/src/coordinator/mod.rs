@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
-use questions::{Done, Seat};
+use questions::{Done, Seat, Waiting};
 pub use sockets::{Connection, Listener, Said, without_randomisation};
 use std::time::{Duration, Instant};
 
@@ -57,16 +57,24 @@ pub struct Coordinator<W> {
     seats: Vec<Seat>,
     /// Processes that are left alone.
     away: Vec<u32>,
-    /// Processes that ended before their time.
-    dead: u32,
+    /// Processes whose programs wait outside the library until something happens to them.
+    resting: Vec<u32>,
+    /// In real time: since when nothing has happened but that processes waited, and whether that was told.
+    still: Option<(Instant, bool)>,
+    /// Processes known to have ended before their time.
+    deaths: u32,
     watch: W,
     turns: u64,
+    /// Ranks run only while they are heard: they are parts of this process, in which clocks may be virtual ones.
+    within: bool,
 }
 
 /// Turns between two questions whether to go on.
 const WATCHED: u64 = 1 << 12;
 /// In this time of real time a launcher sees that a process has ended.
 const LAUNCHER: Duration = Duration::from_millis(200);
+/// Real time between turns in which nothing happens but outside of the machine.
+const NAP: Duration = Duration::from_millis(1);
 /// Longest wait for a process without that question.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -79,9 +87,12 @@ impl<W: Watch> Coordinator<W> {
             settings,
             seats: (0..size).map(|_| Seat::default()).collect(),
             away: Vec::new(),
-            dead: 0,
+            resting: Vec::new(),
+            still: None,
+            deaths: 0,
             watch,
             turns: 0,
+            within: false,
         }
     }
 
@@ -102,6 +113,7 @@ impl<W: Watch> Coordinator<W> {
         &mut self,
         ranks: impl IntoIterator<Item = Box<dyn Connection>>,
     ) -> Result<(), CoordinatorError> {
+        self.within = true;
         for rank in ranks {
             self.seat(rank);
             if !self.watch.go_on(&self.core) {
@@ -147,13 +159,18 @@ impl<W: Watch> Coordinator<W> {
         let mut idle = Idle::default();
         loop {
             self.take_back(Duration::ZERO);
+            self.end_processes_of_dead_hosts();
             let Some(rank) = self.core.next_rank() else {
-                if self.away.is_empty() {
+                if self.away.is_empty() && self.resting.is_empty() {
                     return Ok(());
                 }
-                self.wait_for_those_away()?;
+                // What is on its way may be for those who wait.
+                if self.resting.is_empty() || !self.core.step() {
+                    self.wait_for_those_away()?;
+                }
                 continue;
             };
+            self.resting.retain(|other| *other != rank);
             let done = self.turn(rank);
             match done {
                 Done::Waits => {}
@@ -180,17 +197,62 @@ impl<W: Watch> Coordinator<W> {
                 return Err(CoordinatorError::NobodyLeft);
             }
             let hangs = idle.count(&self.core, rank);
-            if !self.away.is_empty() && idle.is_long(&self.core) {
+            if !idle.is_long(&self.core) {
+                self.still = None;
+            } else if !self.away.is_empty() {
                 idle = Idle::default();
                 self.wait_for_those_away()?;
-            } else if hangs {
+            } else if !self.resting.is_empty() {
+                // Their programs may have to do with others than the machine, and others here with times.
+                self.stand_still(NAP)?;
+            } else if hangs && !self.threads_may_help()? {
                 return Err(idle.hang(&self.core).into());
             }
         }
     }
 
+    /// Whether what processes wait for may come from threads that are outside the library. After some patience: no.
+    fn threads_may_help(&mut self) -> Result<bool, CoordinatorError> {
+        let since = self.still.get_or_insert((Instant::now(), false)).0;
+        let several = |seat: &Seat| seat.connection.as_ref().is_some_and(|it| it.has_threads());
+        if since.elapsed() > self.settings.patience || !self.seats.iter().any(several) {
+            return Ok(false);
+        }
+        std::thread::sleep(NAP);
+        if !self.watch.go_on(&self.core) {
+            return Err(CoordinatorError::NobodyLeft);
+        }
+        Ok(true)
+    }
+
+    /// Nothing happens on the machine; programs wait outside the library, which is told when it lasts.
+    fn stand_still(&mut self, wait: Duration) -> Result<(), CoordinatorError> {
+        let (since, told) = self.still.get_or_insert((Instant::now(), false));
+        if !*told && since.elapsed() > self.settings.patience {
+            *told = true;
+            let who = self
+                .resting
+                .iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
+            self.watch.say(&format!(
+                "nothing is on its way on the machine, and processes wait outside Farpost, for a descriptor, a signal or a thread: {who}"
+            ));
+        }
+        self.take_back(wait);
+        if !self.watch.go_on(&self.core) {
+            return Err(CoordinatorError::NobodyLeft);
+        }
+        Ok(())
+    }
+
     /// A launcher that ends the job when a process has ended is to do so before others fail because they are told.
     fn let_the_launcher_see(&mut self) -> Result<(), CoordinatorError> {
+        if self.within {
+            let goes_on = self.watch.go_on(&self.core);
+            return goes_on.then_some(()).ok_or(CoordinatorError::NobodyLeft);
+        }
         let until = Instant::now() + LAUNCHER;
         while Instant::now() < until {
             if !self.watch.go_on(&self.core) {
@@ -201,11 +263,28 @@ impl<W: Watch> Coordinator<W> {
         Ok(())
     }
 
+    /// Processes whose host has died, or panicked, end.
+    fn end_processes_of_dead_hosts(&mut self) {
+        let procs = &self.core.kernel.procs;
+        if procs.deaths() == self.deaths {
+            return;
+        }
+        self.deaths = procs.deaths();
+        let now = self.core.kernel.now;
+        for (rank, seat) in self.seats.iter_mut().enumerate() {
+            let why = &procs.of(farpost_fabric::Peer(rank as u32)).dead;
+            if let (Some(connection), Some(why)) = (&mut seat.connection, why) {
+                self.watch
+                    .say(&format!("at {now} of virtual time process {rank} ends: {why}"));
+                connection.kill();
+            }
+        }
+    }
+
     /// A process has ended before its time: whoever waits hears of it.
     fn died(&mut self, rank: u32, why: &str) {
         let (peer, now) = (farpost_fabric::Peer(rank), self.core.kernel.now);
         self.core.kill(peer, why);
-        self.dead += 1;
         for other in 0..self.core.kernel.procs.size() {
             if other != rank {
                 self.core.kernel.procs.touch(farpost_fabric::Peer(other), now);
@@ -224,7 +303,7 @@ impl<W: Watch> Coordinator<W> {
             }
             match self.hear(rank) {
                 Said::Something(bytes) => match self.take_in(rank, &bytes) {
-                    Ok(question) => said = Some(question),
+                    Ok(question) => said = question,
                     Err(why) => return Done::Gone(why),
                 },
                 Said::Gone => return Done::Gone("its process has ended".into()),
@@ -235,9 +314,9 @@ impl<W: Watch> Coordinator<W> {
 
     /// What the process says next, within its patience.
     fn hear(&mut self, rank: u32) -> Said {
-        let within = self.seats[rank as usize].connection.as_mut();
-        if let Some(connection) = within.filter(|connection| connection.is_within()) {
-            return connection.hear(Duration::ZERO);
+        if self.within {
+            let connection = self.seats[rank as usize].connection.as_mut();
+            return connection.map_or(Said::Gone, |it| it.hear(Duration::ZERO));
         }
         let until = Instant::now() + self.settings.patience;
         loop {
@@ -259,37 +338,72 @@ impl<W: Watch> Coordinator<W> {
 
     /// Processes that were away and ask again have turns again.
     fn take_back(&mut self, wait: Duration) {
-        for at in (0..self.away.len()).rev() {
-            let rank = self.away[at];
-            let Some(connection) = &mut self.seats[rank as usize].connection else {
-                self.away.swap_remove(at);
-                continue;
+        let each = wait / (self.away.len() + self.resting.len()).max(1) as u32;
+        for rank in self.away.clone() {
+            let question = match self.hears(rank, each) {
+                Ok(None) => continue,
+                other => other,
             };
-            let said = connection.hear(wait);
-            let question = match said {
-                Said::Nothing => continue,
-                Said::Something(bytes) => self.take_in(rank, &bytes),
-                Said::Gone => Err("its process has ended".into()),
+            self.away.retain(|other| *other != rank);
+            self.returns(rank, question);
+        }
+        // What they say is that they are back: they have been told to go on.
+        for rank in self.resting.clone() {
+            let question = match self.says_something(rank, each) {
+                Ok(false) => continue,
+                Ok(true) => Ok(Some(Waiting::Slept)),
+                Err(why) => Err(why),
             };
-            self.away.swap_remove(at);
-            match question {
-                Ok(question) => {
-                    self.seats[rank as usize].waiting = Some(question);
-                    let now = self.core.kernel.now;
-                    self.core.kernel.procs.schedule.back(rank, now);
-                }
-                Err(why) => {
-                    self.seats[rank as usize].connection = None;
-                    self.died(rank, &why);
-                }
+            self.resting.retain(|other| *other != rank);
+            self.returns(rank, question);
+        }
+    }
+
+    /// What a process asks that had no turn, if it does.
+    fn hears(&mut self, rank: u32, wait: Duration) -> Result<Option<Waiting>, String> {
+        let connection = self.seats[rank as usize].connection.as_mut();
+        match connection.map(|it| it.hear(wait)) {
+            Some(Said::Nothing) => Ok(None),
+            Some(Said::Something(bytes)) => self.take_in(rank, &bytes),
+            Some(Said::Gone) | None => Err("its process has ended".into()),
+        }
+    }
+
+    /// Whether a process that rests says something.
+    fn says_something(&mut self, rank: u32, wait: Duration) -> Result<bool, String> {
+        let connection = self.seats[rank as usize].connection.as_mut();
+        match connection.map(|it| it.hear(wait)) {
+            Some(Said::Nothing) => Ok(false),
+            Some(Said::Something(_)) => Ok(true),
+            Some(Said::Gone) | None => Err("its process has ended".into()),
+        }
+    }
+
+    /// A process that had no turn for an unknown time has turns again, or has ended.
+    fn returns(&mut self, rank: u32, question: Result<Option<Waiting>, String>) {
+        self.still = None;
+        match question {
+            Ok(question) => {
+                self.seats[rank as usize].waiting = question;
+                let now = self.core.kernel.now;
+                self.core.kernel.procs.schedule.back(rank, now);
+            }
+            Err(why) => {
+                self.seats[rank as usize].connection = None;
+                self.core.kernel.procs.schedule.gone(rank);
+                self.died(rank, &why);
             }
         }
     }
 
     fn wait_for_those_away(&mut self) -> Result<(), CoordinatorError> {
-        let before = self.away.len();
-        while self.away.len() == before && before > 0 {
-            self.take_back(LOOK / before as u32);
+        let before = self.away.len() + self.resting.len();
+        while self.away.len() + self.resting.len() == before && before > 0 {
+            if self.away.is_empty() {
+                self.stand_still(LOOK)?;
+            } else {
+                self.take_back(LOOK);
+            }
             if !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
             }

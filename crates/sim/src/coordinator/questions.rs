@@ -54,6 +54,7 @@ enum Next {
     /// First others have turns.
     Later,
     Sleeps(Ps, Ps),
+    Rests,
     Leaves,
 }
 
@@ -114,11 +115,11 @@ impl<W: Watch> Coordinator<W> {
         connection.tell(&bytes);
     }
 
-    /// A question has come: the time that it says was spent is spent.
-    pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Waiting, String> {
+    /// A question has come: the time that it says was spent is spent. None: it is one without an answer.
+    pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Option<Waiting>, String> {
         let question: Question<'_> = unpack(bytes).map_err(|_| "what it said is no question".to_owned())?;
         self.core.spend(Peer(rank), Ps(question.spent));
-        Ok(Waiting::Asked(bytes.to_vec()))
+        Ok((!matches!(question.ask, Ask::Back)).then(|| Waiting::Asked(bytes.to_vec())))
     }
 
     /// Answer, or say why not yet. None: it goes on.
@@ -150,6 +151,12 @@ impl<W: Watch> Coordinator<W> {
                 self.seats[rank as usize].waiting = Some(Waiting::Slept);
                 Some(Done::Waits)
             }
+            Next::Rests => {
+                self.core.kernel.procs.schedule.rest();
+                self.seats[rank as usize].waiting = Some(Waiting::Slept);
+                self.resting.push(rank);
+                Some(Done::Waits)
+            }
             Next::Leaves => {
                 self.tell(rank, Reply::Done);
                 if let Some(connection) = self.seats[rank as usize].connection.take() {
@@ -168,7 +175,7 @@ impl<W: Watch> Coordinator<W> {
             horizon: horizon.0,
             touched: procs.schedule.take_touched(rank),
             faulted: procs.has_faults(Peer(rank)),
-            dead: self.dead,
+            dead: procs.deaths(),
             reply,
         };
         let seat = &mut self.seats[rank as usize];
@@ -187,15 +194,18 @@ impl<W: Watch> Coordinator<W> {
             .map(|peer| procs.host_of(Peer(peer)).0)
             .collect();
         let host = procs.host_of(me);
+        let slow = procs.schedule.slow(rank);
         let near = self.core.local().0.transfers();
         let far = self.core.adapter_of(host).0.transfers();
         Welcome {
             machine: self.settings.machine.clone(),
             host_of,
             rails: self.core.kernel.rails(),
-            costs: self.core.costs.clone(),
+            costs: self.core.costs.slower(slow),
+            slow,
             transfers: [near, far],
-            tick: self.settings.tick.0,
+            tick: self.settings.tick.times(slow).0,
+            patience: self.settings.patience.as_nanos() as u64,
             compute: self.settings.compute,
             calls: self.settings.calls,
         }
@@ -226,6 +236,7 @@ impl<W: Watch> Coordinator<W> {
         let me = Peer(rank);
         match ask {
             Ask::Sleep { period, deadline } => return Ok(Next::Sleeps(Ps(period), Ps(deadline))),
+            Ask::Rest => return Ok(Next::Rests),
             Ask::Leave => {
                 let now = self.core.kernel.procs.schedule.clock(rank);
                 self.core.call_ends(me, now);
@@ -405,7 +416,7 @@ impl<W: Watch> Coordinator<W> {
                     dead: dead.collect(),
                 }
             }
-            // Those of before.
+            // Those of before, and what has no answer.
             _ => Reply::Done,
         };
         Ok(Next::Answer(reply))

@@ -18,12 +18,14 @@ pub trait Connection {
     fn hear(&mut self, wait: Duration) -> Said;
     /// The answer to its question. False: it is gone.
     fn tell(&mut self, bytes: &[u8]) -> bool;
-    /// Whether it runs only while it is heard: it is a part of this process, in which clocks may be virtual ones.
-    fn is_within(&self) -> bool;
     /// By which its memory is reached.
     fn process(&self) -> OwnProcess;
     /// What it does, in a word for people.
     fn state(&self) -> &'static str;
+    /// Whether the program has several threads, without those of the library.
+    fn has_threads(&self) -> bool;
+    /// It ends, as one whose host has died.
+    fn kill(&mut self);
     /// It has left the machine, and does the rest on its own.
     fn let_go(self: Box<Self>);
 }
@@ -134,15 +136,27 @@ impl Connection for Socket {
         }
     }
 
-    fn is_within(&self) -> bool {
-        false
-    }
-
     fn process(&self) -> OwnProcess {
         OwnProcess::new(self.pid)
     }
 
     fn let_go(self: Box<Self>) {}
+
+    fn has_threads(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        let of_program = |task: std::io::Result<std::fs::DirEntry>| {
+            let name = task.and_then(|task| std::fs::read_to_string(task.path().join("comm")));
+            name.is_ok_and(|name| !name.starts_with("farpost-"))
+        };
+        tasks.is_ok_and(|tasks| tasks.filter_map(|task| of_program(task).then_some(())).count() > 1)
+    }
+
+    fn kill(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
+            // It may have ended by itself.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
 
     fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

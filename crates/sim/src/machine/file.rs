@@ -1,5 +1,6 @@
 //! From the text of a machine file to a machine, and back to a line of the text where something is wrong.
 
+use super::faults::contradiction;
 use super::quantity::split;
 use super::{Fault, MOST_FITTED, Machine, MachineError, Number, Origin, Spec};
 use std::collections::BTreeMap;
@@ -23,6 +24,10 @@ pub(super) fn read(file: &str, text: &str) -> Result<Machine, MachineError> {
         wrong(at, &sentence(error.message(), &path_at(text, at)))
     })?;
     check(&spec).map_err(|fault| wrong(fault.at, &fault.what))?;
+    if let Some((index, what)) = contradiction(&spec.faults) {
+        let at = text.match_indices("[[faults]]").nth(index);
+        return Err(wrong(at.map_or(0, |(at, _)| at), &what));
+    }
     let machine = Machine {
         spec,
         file: file.to_string(),

@@ -17,6 +17,8 @@ pub struct Host {
     pub clock: Quantity<Hertz>,
     /// How fast a processor copies, by what it copies: caches first, memory last.
     pub copy: Vec<CopyLevel>,
+    /// How fast a processor combines bytes with as many others, as reductions do. Without it that costs nothing.
+    pub reduce: Option<Quantity<Rate>>,
     /// A look at memory that something may have arrived in, and nothing has.
     #[serde(default)]
     pub poll: Quantity<Ps>,
@@ -121,4 +123,6 @@ pub struct Memory {
     pub latency: Quantity<Ps>,
     /// One copy from process to process.
     pub rate: Quantity<Rate>,
+    /// What all processors of a host copy together, where that is known to limit them.
+    pub backplane: Option<Quantity<Rate>>,
 }

@@ -4,6 +4,7 @@
 //! are predictions. [`Machine::scaled`] changes one number, to see what depends on it.
 
 mod adapter;
+mod faults;
 mod file;
 mod host;
 mod quantity;
@@ -13,6 +14,7 @@ pub use adapter::{
     AdapterSpec, Exhaustion, Lanai, LanaiBus, LanaiProgram, Rdma, Retry, Rsm, SeaStar, SeaStarMode, StarTX,
     StarTXRdma,
 };
+pub use faults::{FaultKind, FaultNode, FaultPlace, FaultSpec, FaultTime};
 pub use host::{CopyLevel, Host, Memory, Software};
 pub use quantity::{Bytes, Count, Cycles, Hertz, Origin, Quantity, Ratio};
 pub use topology::{
@@ -85,6 +87,9 @@ pub struct Spec {
     pub memory: Memory,
     pub topology: TopologySpec,
     pub adapter: AdapterSpec,
+    /// What fails in its runs.
+    #[serde(default)]
+    pub faults: Vec<FaultSpec>,
 }
 
 /// A machine that has been read and checked.
@@ -178,6 +183,27 @@ impl Machine {
         file::set(&mut text, path, value.into())
             .map_err(|what| MachineError(format!("{}: {what}", self.file)))?;
         file::read_again(&self.file, text)
+    }
+
+    /// The same machine with one more fault in its runs: `cut h3.rail0 at 5ms for 2ms`.
+    ///
+    /// # Errors
+    /// It is none, or contradicts another one.
+    pub fn with_fault(&self, fault: &str) -> Result<Self, MachineError> {
+        let mut machine = self.clone();
+        machine.spec.faults.push(fault.parse().map_err(MachineError)?);
+        if let Some((_, what)) = faults::contradiction(&machine.spec.faults) {
+            return Err(MachineError(what));
+        }
+        let entry = toml::Table::from_iter([("what".to_string(), fault.into())]);
+        let list = machine
+            .text
+            .entry("faults")
+            .or_insert_with(|| toml::Value::Array(Vec::new()));
+        if let toml::Value::Array(list) = list {
+            list.push(entry.into());
+        }
+        Ok(machine)
     }
 
     /// Ranks that there is a processor for.

@@ -216,7 +216,7 @@ pub(super) fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// What is written, or what is wrong with it.
-fn measure<T: Measure>(written: &Written) -> Result<T, String> {
+pub(super) fn measure<T: Measure>(written: &Written) -> Result<T, String> {
     let wrong = |what: &str| Err(format!("value {written} {what}, allowed is {}", T::ALLOWED));
     let number = match written {
         Written::Number(number) if T::UNITS.is_empty() => *number,

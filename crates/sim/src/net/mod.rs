@@ -41,9 +41,11 @@ pub enum NetEvent {
     Served(ResourceId),
     /// A packet's tail is at its destination.
     Tail(PacketId),
+    /// A packet waited before a resource that has failed.
+    Cut(PacketId),
 }
 
-/// Chances of harm on the way, each of a packet.
+/// Chances of harm, each of a packet on each link that it passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// To be lost.
@@ -52,6 +54,18 @@ pub struct Faults {
     pub damage: f64,
 }
 
+/// Packets that met harm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Harm {
+    pub lost: u64,
+    pub damaged: u64,
+    /// Sent again by the link that had harmed them.
+    pub again: u64,
+}
+
+/// Times that a link with [retries](Network::set_link_retries) sends a packet again before it gives up.
+const MOST_AGAIN: u32 = 16;
+
 /// All resources, and the packets among them. `L` is what packets carry.
 pub struct Network<L> {
     resources: Vec<Resource>,
@@ -59,6 +73,8 @@ pub struct Network<L> {
     /// Room at destinations, by host and lane.
     sinks: Vec<Vec<Place>>,
     faults: Faults,
+    link_retries: bool,
+    harm: Harm,
     chance: fastrand::Rng,
     recorder: Recorder,
 }
@@ -72,6 +88,8 @@ impl<L> Network<L> {
             packets: Slab::new(),
             sinks: (0..hosts).map(|_| sink()).collect(),
             faults: Faults::default(),
+            link_retries: false,
+            harm: Harm::default(),
             chance: fastrand::Rng::with_seed(seed),
             recorder: Recorder::default(),
         }
@@ -94,6 +112,11 @@ impl<L> Network<L> {
         id
     }
 
+    /// The resource is a link: [faults](Self::set_faults) happen on it.
+    pub fn is_link(&mut self, id: ResourceId) {
+        self.resources[id.index()].spec.link = true;
+    }
+
     /// To look at: what it is and what it has done.
     pub fn resource(&self, id: ResourceId) -> &Resource {
         &self.resources[id.index()]
@@ -109,9 +132,35 @@ impl<L> Network<L> {
         self.faults = faults;
     }
 
-    /// A resource fails: what is in it and before it, and what comes to it, is lost; or it works again.
+    /// Links check packets themselves, and send again what was harmed.
+    pub fn set_link_retries(&mut self) {
+        self.link_retries = true;
+    }
+
+    /// What has met harm so far.
+    pub fn harm(&self) -> Harm {
+        self.harm
+    }
+
+    /// A resource fails: what comes to it is lost; or it works again.
     pub fn set_broken(&mut self, id: ResourceId, broken: bool) {
         self.resources[id.index()].broken = broken;
+    }
+
+    /// A resource fails at `now`: what is in it and before it, and what comes to it, is lost.
+    pub fn cut<E: From<NetEvent>>(&mut self, queue: &mut EventQueue<E>, now: Ps, id: ResourceId) {
+        let resource = &mut self.resources[id.index()];
+        resource.broken = true;
+        resource.queued = 0;
+        let waiting = resource.waiting.iter_mut().flat_map(std::mem::take);
+        for (_, packet) in waiting {
+            queue.at(now, NetEvent::Cut(packet).into());
+        }
+        if let Some((packet, _)) = resource.serving
+            && let Some(packet) = self.packets.get_mut(packet.0)
+        {
+            packet.cut = Some(id);
+        }
     }
 
     /// Packets under way.
@@ -170,10 +219,14 @@ impl<L> Network<L> {
         match event {
             NetEvent::Head(id) => {
                 let hop = self.packets[id.0].hop();
-                let resource = &mut self.resources[hop.resource.index()];
-                if resource.broken || (self.faults.loss > 0.0 && self.chance.f64() < self.faults.loss) {
-                    return self.lose(queue, now, id, hop);
+                if let Some(cut) = self.packets[id.0].cut {
+                    return self.lose(queue, now, id, hop, cut);
                 }
+                let resource = &self.resources[hop.resource.index()];
+                if resource.broken || resource.spec.link && self.is_lost(id) {
+                    return self.lose(queue, now, id, hop, hop.resource);
+                }
+                let resource = &mut self.resources[hop.resource.index()];
                 resource.waiting[hop.lane as usize].push_back((now, id));
                 resource.queued += 1;
                 self.start(queue, now, hop.resource);
@@ -190,9 +243,18 @@ impl<L> Network<L> {
                 None
             }
             NetEvent::Tail(id) => {
-                let mut packet = self.packets.remove(id.0);
-                packet.damaged |= self.faults.damage > 0.0 && self.chance.f64() < self.faults.damage;
-                Some((packet, Fate::Arrived))
+                let packet = self.packets.remove(id.0);
+                let Some(cut) = packet.cut else {
+                    self.harm.damaged += u64::from(packet.damaged);
+                    return Some((packet, Fate::Arrived));
+                };
+                self.harm.lost += 1;
+                self.release(queue, now, packet.to, packet.lane);
+                Some((packet, Fate::Lost(cut)))
+            }
+            NetEvent::Cut(id) => {
+                let hop = self.packets[id.0].hop();
+                self.lose(queue, now, id, hop, hop.resource)
             }
         }
     }
@@ -203,11 +265,34 @@ impl<L> Network<L> {
         now: Ps,
         id: PacketId,
         hop: Hop,
+        at: ResourceId,
     ) -> Option<(Packet<L>, Fate)> {
+        self.harm.lost += 1;
         let packet = self.packets.remove(id.0);
         let waiting = self.resources[hop.resource.index()].places[hop.lane as usize].give();
         self.retry(queue, now, waiting);
-        Some((packet, Fate::Lost(hop.resource)))
+        Some((packet, Fate::Lost(at)))
+    }
+
+    /// Chance decides what becomes of a packet on a link. True: it is lost.
+    fn is_lost(&mut self, id: PacketId) -> bool {
+        let Faults { loss, damage } = self.faults;
+        let mut happens = |chance: f64| chance > 0.0 && self.chance.f64() < chance;
+        if !self.link_retries {
+            let lost = happens(loss);
+            self.packets[id.0].damaged |= !lost && happens(damage);
+            return lost;
+        }
+        let mut again = 0;
+        while again <= MOST_AGAIN && (happens(loss) || happens(damage)) {
+            again += 1;
+        }
+        if again > MOST_AGAIN {
+            return true;
+        }
+        self.packets[id.0].again = again;
+        self.harm.again += u64::from(again);
+        false
     }
 
     /// Resources that waited for a place look again.
@@ -227,19 +312,27 @@ impl<L> Network<L> {
         let (came, packet) = resource.waiting[lane].pop_front().expect("chosen");
         let it = &mut self.packets[packet.0];
         // Bytes that come slower than this resource serves keep it until the last has come.
-        let served = (now + resource.spec.service(it.bytes)).max(it.tail_in);
+        let mut served = (now + resource.spec.service(it.bytes)).max(it.tail_in);
+        let repeated = it.again > 0;
+        if repeated {
+            // Each time the other end says so, and all of it comes again.
+            let again = u64::from(std::mem::take(&mut it.again));
+            served += (resource.spec.latency * 2 + resource.spec.service(it.bytes)) * again;
+            resource.usage.again += again;
+        }
         resource.serving = Some((packet, lane as u8));
         resource.queued -= 1;
         resource.usage.note(now, came, served, it.bytes);
         self.recorder.serves(it.travel, id.0, came, (now, served));
         let latency = resource.spec.latency;
+        let begun = if repeated { served } else { now };
         it.tail_in = served + latency;
         it.at += 1;
         match it.path.get(it.at) {
             Some(next) => {
                 self.resources[next.resource.index()].places[next.lane as usize].take();
                 let whole = self.resources[next.resource.index()].spec.whole;
-                let head = if whole { it.tail_in } else { now + latency };
+                let head = if whole { it.tail_in } else { begun + latency };
                 queue.at(head, NetEvent::Head(packet).into());
             }
             None => {

@@ -47,6 +47,10 @@ pub struct Packet<L> {
     /// Its number in a recording.
     pub(super) travel: u32,
     pub(super) at: usize,
+    /// A link was cut under it.
+    pub(super) cut: Option<ResourceId>,
+    /// Times that the link before which it waits sends it again.
+    pub(super) again: u32,
     /// When the last byte is before the next resource.
     pub(super) tail_in: Ps,
 }
@@ -74,6 +78,8 @@ impl<L> Packet<L> {
             mark: Mark::NONE,
             travel: Travel::NONE,
             at: 0,
+            cut: None,
+            again: 0,
             tail_in: tail,
         }
     }

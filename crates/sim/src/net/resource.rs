@@ -36,6 +36,8 @@ pub struct ResourceSpec {
     pub per_priority: u8,
     /// Whether it begins only when it has the whole packet (store and forward).
     pub whole: bool,
+    /// Whether it is a link, on which packets are lost and damaged by chance.
+    pub link: bool,
 }
 
 impl ResourceSpec {
@@ -51,6 +53,7 @@ impl ResourceSpec {
             priorities: false,
             per_priority: 1,
             whole: false,
+            link: false,
         }
     }
 
@@ -71,6 +74,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Packets that waited before it at once, at most.
     pub longest: u32,
+    /// Times that the link itself sent a packet again.
+    pub again: u64,
 }
 
 impl Usage {

@@ -22,7 +22,10 @@ impl Trial {
 
     /// 1 byte a nanosecond.
     fn link(&mut self, latency: u64, change: impl FnOnce(&mut ResourceSpec)) -> ResourceId {
-        let mut spec = ResourceSpec::new("link", Rate(1e9), Ps::from_nanos(latency));
+        let mut spec = ResourceSpec {
+            link: true,
+            ..ResourceSpec::new("link", Rate(1e9), Ps::from_nanos(latency))
+        };
         change(&mut spec);
         self.net.add(spec)
     }
@@ -157,4 +160,92 @@ fn what_meets_a_broken_link_is_lost_and_holds_nothing_up() {
     it.send(1000, 3, 100, 0, &links.map(|link| (link, 0)));
     it.run();
     assert_eq!(it.arrived, [(3, 1100)]);
+}
+
+/// What is in a link when it fails, and before it, is lost; what has passed it is not.
+#[test]
+fn a_link_that_fails_loses_what_is_in_it_and_before_it() {
+    // Nobody takes what arrives: as many as that.
+    let mut it = Trial::new(Some(5));
+    let links = [it.link(0, |_| ()), it.link(50, |spec| spec.room = Some(3))];
+    for n in 0..5 {
+        it.send(0, n, 100, 0, &links.map(|link| (link, 0)));
+    }
+    // The second has left the second link, the third is in it, the others are before it or on the first one.
+    let until = Ps::from_nanos(210);
+    while it.queue.next_time().is_some_and(|time| time <= until) {
+        let (now, event) = it.queue.pop().expect("there is one");
+        if let Some((packet, _)) = it.net.handle(&mut it.queue, now, event) {
+            it.arrived.push((packet.load, now.nanos()));
+        }
+    }
+    it.net.cut(&mut it.queue, until, links[1]);
+    it.run();
+    assert_eq!(it.arrived, [(0, 150), (1, 250)]);
+    it.lost.sort_unstable();
+    assert_eq!((&it.lost[..], it.net.under_way()), (&[2, 3, 4][..], 0));
+    assert_eq!(it.net.harm().lost, 3);
+    it.net.set_broken(links[1], false);
+    for n in 5..8 {
+        it.send(1000, n, 100, 0, &links.map(|link| (link, 0)));
+    }
+    it.run();
+    assert_eq!(it.arrived.len(), 5, "all places were given back");
+}
+
+#[test]
+fn chance_loses_and_damages_on_links_alone_and_the_same_with_the_same_seed() {
+    let run = |faults: Faults, is_link: bool| {
+        let mut it = Trial::new(None);
+        let link = it.link(10, |spec| spec.link = is_link);
+        it.net.set_faults(faults);
+        for n in 0..1000 {
+            it.send(0, n, 100, 0, &[(link, 0)]);
+        }
+        it.run();
+        (it.lost, it.net.harm())
+    };
+    let loss = Faults {
+        loss: 0.1,
+        damage: 0.05,
+    };
+    let (lost, harm) = run(loss, true);
+    assert!((50..150).contains(&lost.len()), "{}", lost.len());
+    assert!((20..100).contains(&harm.damaged), "{harm:?}");
+    assert_eq!((lost, harm), run(loss, true));
+    assert_eq!(
+        run(loss, false),
+        (Vec::new(), Harm::default()),
+        "a bus loses nothing"
+    );
+}
+
+#[test]
+fn a_link_with_retries_takes_longer_and_loses_nothing() {
+    let run = |faults: Faults| {
+        let mut it = Trial::new(None);
+        let link = it.link(10, |_| ());
+        it.net.set_link_retries();
+        it.net.set_faults(faults);
+        for n in 0..100 {
+            it.send(0, n, 100, 0, &[(link, 0)]);
+        }
+        it.run();
+        (it.arrived, it.lost.len() as u64, it.net.harm())
+    };
+    let (arrived, lost, harm) = run(Faults {
+        loss: 0.1,
+        damage: 0.1,
+    });
+    let order: Vec<u32> = arrived.iter().map(|(load, _)| *load).collect();
+    assert_eq!(order, (0..100).collect::<Vec<_>>(), "in order");
+    assert!(harm.again > 0);
+    // Each time the answer's way and the packet's, and its bytes.
+    assert_eq!(arrived[99].1, 100 * 100 + 10 + harm.again * (100 + 2 * 10));
+    assert_eq!((lost, harm.lost, harm.damaged), (0, 0, 0));
+    let (arrived, lost, _) = run(Faults {
+        loss: 1.0,
+        damage: 0.0,
+    });
+    assert_eq!((arrived.len(), lost), (0, 100), "it gives up");
 }

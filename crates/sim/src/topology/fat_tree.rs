@@ -111,7 +111,7 @@ impl Topology for FatTree {
                 level: 0,
                 number: host / self.arity,
             };
-            links.extend(cable.links(Node::Host(HostId(host)), router));
+            links.extend(cable.links(Node::Host(HostId(host)), router, 0));
         }
         let switch = |level, number| Node::Switch { level, number };
         let each = self.routers * self.arity;
@@ -121,6 +121,7 @@ impl Topology for FatTree {
                 resource: *resource,
                 from: switch(level, router),
                 to: switch(level + 1, self.with_digit(router, level, nr)),
+                rail: 0,
             });
         }
         for (at, resource) in (0..).zip(&self.down) {
@@ -129,6 +130,7 @@ impl Topology for FatTree {
                 resource: *resource,
                 from: switch(level, router),
                 to: switch(level - 1, self.with_digit(router, level - 1, nr)),
+                rail: 0,
             });
         }
         links

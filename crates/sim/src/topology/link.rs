@@ -31,7 +31,9 @@ pub(super) fn direction<L>(
     latency: Ps,
     channels: u8,
 ) -> ResourceId {
-    resource(net, link, name, (link.rate.value, latency), channels)
+    let id = resource(net, link, name, (link.rate.value, latency), channels);
+    net.is_link(id);
+    id
 }
 
 /// The priority's own lane; what has fewer priorities has one for the rest.
@@ -65,8 +67,13 @@ impl Cable {
     }
 
     /// Both directions, between these.
-    pub fn links(&self, a: Node, b: Node) -> [Link; 2] {
-        let link = |resource, from, to| Link { resource, from, to };
+    pub fn links(&self, a: Node, b: Node, rail: u32) -> [Link; 2] {
+        let link = |resource, from, to| Link {
+            resource,
+            from,
+            to,
+            rail,
+        };
         [link(self.to_b, a, b), link(self.to_a, b, a)]
     }
 

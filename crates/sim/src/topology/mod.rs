@@ -56,6 +56,8 @@ pub struct Link {
     pub resource: ResourceId,
     pub from: Node,
     pub to: Node,
+    /// Of the hosts.
+    pub rail: u32,
 }
 
 /// What a network looks like.

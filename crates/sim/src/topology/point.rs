@@ -52,7 +52,8 @@ impl Topology for Point {
             .cables
             .iter()
             .zip(ends)
-            .flat_map(|(cable, [a, b])| cable.links(a, b));
+            .zip((0..self.rails).cycle())
+            .flat_map(|((cable, [a, b]), rail)| cable.links(a, b, rail));
         links.collect()
     }
 

@@ -38,7 +38,7 @@ impl Switch {
             .cables
             .iter()
             .zip(hosts)
-            .flat_map(|(cable, host)| cable.links(host, switch));
+            .flat_map(|(cable, host)| cable.links(host, switch, number));
         links.collect()
     }
 }

@@ -133,7 +133,12 @@ impl Topology for Torus {
                 let (mut place, size) = (self.place(node), self.size[which / 2]);
                 place[dimension] = (place[dimension] + if down { size - 1 } else { 1 }) % size;
                 let [from, to] = [node, self.node(place)].map(|node| Node::Host(HostId(node)));
-                links.push(Link { resource, from, to });
+                links.push(Link {
+                    resource,
+                    from,
+                    to,
+                    rail: 0,
+                });
             }
         }
         links

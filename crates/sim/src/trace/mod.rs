@@ -11,6 +11,7 @@
 //! trace::explain(&core, &mut out)?;          // --explain
 //! trace::network(&core, &mut file)?;         // --network FILE.svg
 //! trace::registers(&core, &mut out)?;
+//! trace::Snapshot::of(&core, name, launcher);  // the same for `farpost top`, with a `Publisher`
 //! ```
 //!
 //! All of them are functions of the machine after (or during) its run, and write the same bytes for the same run. Set-up path: they are linear in what was written down.
@@ -19,12 +20,14 @@ mod explain;
 mod json;
 mod path;
 mod picture;
+mod snapshot;
 mod tables;
 
 pub use explain::explain;
 pub use json::perfetto;
 pub use path::{Ahead, CriticalPath, Piece, Place};
 pub use picture::network;
+pub use snapshot::{AdapterState, Publisher, Snapshot};
 pub use tables::{registers, utilisation};
 
 use crate::core::Core;

@@ -62,7 +62,9 @@ pub fn cluster(ranks: u32, on_host: u32, seed: u64) -> Core {
     let mut kernel = Kernel::new(net, Box::new(star), Processes::new(&hosts), seed);
     let params = RdmaParams {
         post: ns(50),
-        fetch: ns(300),
+        fetch: ns(250),
+        process: ns(50),
+        inline: 0,
         store: ns(200),
         poll: ns(20),
         bus: Rate(4e9),

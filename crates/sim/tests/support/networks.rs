@@ -35,7 +35,9 @@ pub fn machine(spec: &TopologySpec, hosts: u32, seed: u64) -> Core {
     let ns = Ps::from_nanos;
     let params = RdmaParams {
         post: ns(50),
-        fetch: ns(300),
+        fetch: ns(250),
+        process: ns(50),
+        inline: 0,
         store: ns(200),
         poll: ns(20),
         bus: Rate(4e9),

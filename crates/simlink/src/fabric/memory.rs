@@ -62,6 +62,20 @@ impl<L: Link> Remote for Imported<L> {
         finish(&*self.link, op, &mut [])?;
         self.link.fenced(&self.reached)
     }
+
+    fn order(&self) -> Result<()> {
+        if self.link.keeps_order(&self.reached, false) {
+            return Ok(());
+        }
+        self.fence()
+    }
+
+    fn order_line(&self) -> Result<()> {
+        if self.link.keeps_order(&self.reached, true) {
+            return Ok(());
+        }
+        self.fence()
+    }
 }
 
 impl<L: Link> RemoteMemory for SimFabric<L> {

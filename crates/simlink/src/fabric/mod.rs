@@ -145,6 +145,11 @@ impl<L: Link> Time for SimFabric<L> {
     fn charge(&self, cost: Cost) {
         self.link.spend(self.link.cost(cost));
     }
+
+    /// None, so that those of real networks need not ask whether they have to charge anything.
+    fn has_lanes(&self) -> bool {
+        false
+    }
 }
 
 impl<L: Link> Interrupt for SimFabric<L> {

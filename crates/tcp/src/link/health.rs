@@ -203,6 +203,7 @@ impl Link {
         let bulk = self.requeue(rail);
         self.counters.reroutes += u64::from(ordered || bulk);
         let r = &mut self.rails[rail];
+        r.before.reroutes += u64::from(ordered || bulk);
         r.state = RailState::Down;
         r.ready = false;
         r.rest = None;
@@ -279,6 +280,7 @@ impl Link {
                 }
                 let bulk = self.requeue(rail);
                 self.counters.reroutes += u64::from(ordered || bulk);
+                self.rails[rail].before.reroutes += u64::from(ordered || bulk);
             }
         }
     }

@@ -3,9 +3,11 @@
 use super::bulk::{Get, IncomingZcopy, Serve, TransferId};
 use super::frame::{FrameError, FrameKind};
 use super::log::Log;
-use super::rail::{Rail, RailState};
+use super::rail::{Rail, RailState, RailTotals};
 use super::reorder::Early;
 use super::{LinkConfig, RailNumber};
+use farpost_fabric::Carried;
+use farpost_fabric::RailFigures;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why nothing was queued.
@@ -265,9 +267,38 @@ impl Link {
         self.lead
     }
 
-    /// Bytes that a rail's transport has taken so far.
-    pub fn carried(&self, rail: RailNumber) -> u64 {
-        self.rails[rail].carried
+    /// Bytes that a rail's transports have taken and brought so far; there may be no such rail.
+    pub fn carried(&self, rail: RailNumber) -> Carried {
+        self.rails
+            .get(rail)
+            .map_or_else(Carried::default, |rail| rail.carried)
+    }
+
+    /// So many bytes came by a rail.
+    #[inline]
+    pub fn received(&mut self, rail: RailNumber, bytes: u64) {
+        self.rails[rail].carried.received += bytes;
+    }
+
+    /// What a rail has carried over all its connections, and whether it works; one of a peer that has left is not missed.
+    pub fn rail_figures(&self, rail: RailNumber, active: bool) -> RailFigures {
+        let r = &self.rails[rail];
+        let up = r.state == RailState::Up;
+        let RailTotals {
+            sent,
+            received,
+            reroutes,
+        } = r.before;
+        RailFigures {
+            name: String::new(),
+            up: u32::from(up),
+            down: u32::from(!up && active && r.connection > 0),
+            sent: sent + r.frames_out,
+            sent_bytes: r.carried.sent,
+            received: received + r.frames_in,
+            received_bytes: r.carried.received,
+            reroutes,
+        }
     }
 
     /// Measured speed of a rail, bytes per second, if known.

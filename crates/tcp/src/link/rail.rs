@@ -3,6 +3,7 @@
 use super::bulk::TransferId;
 use super::frame::{HEADER_BYTES, Header};
 use crate::trust::HeaderCheck;
+use farpost_fabric::Carried;
 
 /// What the headers on a connection are checked by: keys of it alone.
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +129,17 @@ impl Speed {
     }
 }
 
+/// What a rail's former connections have carried, and what all of them have received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RailTotals {
+    pub sent: u64,
+    pub received: u64,
+    pub reroutes: u64,
+}
+
 #[derive(Default)]
 pub(super) struct Rail {
+    pub before: RailTotals,
     pub state: RailState,
     /// None: it has had no connection yet.
     pub checks: Option<Checks>,
@@ -150,8 +160,8 @@ pub(super) struct Rail {
     /// What the transport reported, and when.
     pub acknowledged: Option<u64>,
     pub reported_at: u64,
-    /// Bytes that the transport has taken.
-    pub carried: u64,
+    /// Bytes that transports have taken and brought.
+    pub carried: Carried,
     /// When bytes were last given to the transport.
     pub written_at: u64,
     /// Bytes of ordered frames sent here and not acknowledged.
@@ -197,12 +207,19 @@ impl Rail {
 
     /// A fresh connection; what is known of the way (round trip, speed) stays.
     pub fn connected(&mut self, (connection, checks): (u32, Checks), ready: bool, now: u64) {
+        let before = RailTotals {
+            sent: self.before.sent + self.frames_out,
+            received: self.before.received + self.frames_in,
+            ..self.before
+        };
         *self = Rail {
+            before,
             state: RailState::Up,
             checks: Some(checks),
             connection,
             ready,
             rtt: self.rtt,
+            carried: self.carried,
             speed: self.speed,
             position_due: true,
             ping_due: true,

@@ -379,7 +379,7 @@ impl Link {
     pub fn sent(&mut self, rail: RailNumber, bytes: usize, now: u64) {
         if bytes > 0 {
             self.rails[rail].written_at = now;
-            self.rails[rail].carried += bytes as u64;
+            self.rails[rail].carried.sent += bytes as u64;
         }
         let mut left = self.advance_rest(rail, bytes);
         if left == 0 {

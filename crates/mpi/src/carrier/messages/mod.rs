@@ -231,7 +231,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
 impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if engine.by_postbox[peer.index()] {
+        if engine.by_postbox.get(peer) {
             return Postbox::send_at_once(engine, peer, envelope, data);
         }
         Self::send_whole(engine, peer, envelope, data)
@@ -244,7 +244,7 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
         payload: Payload,
         mode: Mode,
     ) -> Result<Option<usize>> {
-        if engine.by_postbox[peer.index()] || peer == engine.me {
+        if engine.by_postbox.get(peer) || peer == engine.me {
             return Postbox::send(engine, peer, envelope, payload, mode);
         }
         Self::start_send(engine, peer, envelope, payload, mode)
@@ -256,7 +256,7 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
         to: &mut [u8],
         mut looks: u32,
     ) -> Option<(Rank, i32, usize)> {
-        if engine.by_postbox[wanted.peer.index()] {
+        if engine.by_postbox.get(wanted.peer) {
             return Postbox::receive_at_once(engine, wanted, to, looks);
         }
         if engine.has_duties() {
@@ -300,7 +300,7 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
 
     fn give_up(engine: &mut Engine<F>, handle: usize) -> bool {
         if let Some(send) = engine.requests.send(handle)
-            && !engine.by_postbox[send.peer.index()]
+            && !engine.by_postbox.get(send.peer)
         {
             let (peer, state) = (send.peer, send.state);
             let far = &mut L::of_mut(&mut engine.carrier).peers[peer.index()];
@@ -316,7 +316,7 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
     }
 
     fn answer(engine: &mut Engine<F>, peer: Peer, line: Line) {
-        if engine.by_postbox[peer.index()] {
+        if engine.by_postbox.get(peer) {
             return Postbox::answer(engine, peer, line);
         }
         let layer = &L::of(&engine.carrier).layer;
@@ -328,14 +328,14 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
     }
 
     fn push(engine: &mut Engine<F>, peer: Peer) -> bool {
-        if engine.by_postbox[peer.index()] {
+        if engine.by_postbox.get(peer) {
             return Postbox::push(engine, peer);
         }
         Self::push_all(engine, peer)
     }
 
     fn hold_back(engine: &mut Engine<F>, peer: Peer, on: bool) {
-        if engine.by_postbox[peer.index()] {
+        if engine.by_postbox.get(peer) {
             return Postbox::hold_back(engine, peer, on);
         }
         Self::give_credit(engine, peer);

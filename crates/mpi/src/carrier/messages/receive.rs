@@ -144,7 +144,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
     #[inline]
     fn on_message(engine: &mut Engine<F>, peer: Peer, head: Head, piece: &[u8]) -> bool {
         let far = &L::of(&engine.carrier).peers[peer.index()];
-        if far.incoming.is_some() || engine.by_postbox[peer.index()] {
+        if far.incoming.is_some() || engine.by_postbox.get(peer) {
             return Self::wrong(engine, peer, "a message within a message", u64::from(head.number));
         }
         let Some((message, bytes)) =

@@ -61,7 +61,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
     /// Send a message that is one piece, at once. False: it is longer, or there is no room.
     #[inline(always)]
     pub(super) fn send_whole(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if data.len() > L::MOST - 16 || engine.is_busy[peer.index()] || peer == engine.me {
+        if data.len() > L::MOST - 16 || engine.is_busy.get(peer) || peer == engine.me {
             return false;
         }
         let messages = L::of_mut(&mut engine.carrier);
@@ -316,7 +316,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let mut line = [0; 8];
         line[0] = u64::from(KIND_CREDIT) << 32;
         line[3] = u64::from(far.told.messages);
-        if engine.is_held_back[peer.index()] {
+        if engine.is_held_back.get(peer) {
             line[3] |= HOLD_BACK;
         }
         line[4] = far.told.bytes;

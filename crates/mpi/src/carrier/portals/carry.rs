@@ -20,7 +20,7 @@ pub(crate) struct ByPortals;
 impl<F: Fabric> Carrier<F, Chosen<F>> for ByPortals {
     #[inline]
     fn send_at_once(engine: &mut Engine<F>, peer: Peer, envelope: &Envelope, data: &[u8]) -> bool {
-        if engine.is_busy[peer.index()] || !engine.lost.is_empty() {
+        if engine.is_busy.get(peer) || !engine.lost.is_empty() {
             return false;
         }
         portals!(engine, false).quick(peer, envelope, data)

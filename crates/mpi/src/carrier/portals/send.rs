@@ -511,7 +511,7 @@ impl<F: Fabric> Engine<F> {
         self.check_tag(envelope.context, envelope.tag)?;
         let mut send = Send::new(peer, envelope, payload, mode);
         let mut begun = Begun::No;
-        if !self.is_busy[peer.index()] {
+        if !self.is_busy.get(peer) {
             begun = self.begin_by_portals(&send)?;
             if matches!(begun, Begun::No) {
                 // There may be credits that nobody has looked at.

@@ -74,6 +74,24 @@ impl<F: Fabric> Engine<F> {
         take(self.post.next_with(peer, wire::short_of(bytes))?, envelope, bytes)
     }
 
+    /// As [`take_word`](Self::take_word), of any peer on any fabric.
+    pub(crate) fn take_word_of_any(
+        &mut self,
+        context: usize,
+        peer: Peer,
+        envelope: [u64; 2],
+        bytes: usize,
+    ) -> Option<u64> {
+        if !self.contexts.get(context)?.queues.quiet() {
+            return None;
+        }
+        take(
+            self.post.next_of_any(peer, wire::short_of(bytes))?,
+            envelope,
+            bytes,
+        )
+    }
+
     /// As [`receive_short`](Self::receive_short) of a message that is there, of any other length or for a receive that takes others
     /// as well.
     #[inline(always)]

@@ -191,8 +191,36 @@ fn hosts_are_numbered_by_their_lowest_ranks() {
     assert_eq!(Hosts::of([]), None);
     let hosts = Hosts::of([9, 2, 9, 2, 2, 7]).unwrap();
     assert_eq!((hosts.count(), hosts.most(), hosts.in_order()), (3, 3, false));
-    assert_eq!(**hosts.ranks(0), [0, 2]);
-    assert_eq!(**hosts.ranks(1), [1, 3, 4]);
+    assert_eq!(*hosts.ranks(0), [0, 2]);
+    assert_eq!(*hosts.ranks(1), [1, 3, 4]);
     assert_eq!(hosts.host_of(5), 2);
     assert!(Hosts::of([9, 9, 2, 7, 7]).unwrap().in_order());
+}
+
+#[test]
+fn ranks_in_blocks_are_as_if_they_were_listed() {
+    for (places, each) in [
+        (&[3, 3, 5, 5, 8][..], 2),
+        (&[0, 1, 2, 3][..], 1),
+        (&[1, 1, 1, 7][..], 3),
+    ] {
+        let hosts = Hosts::of(places.iter().copied()).unwrap();
+        assert_eq!((hosts.most(), hosts.in_order()), (each, true));
+        let mut all = Vec::new();
+        for host in 0..hosts.count() {
+            let ranks = hosts.ranks(host);
+            assert!(ranks.iter().all(|rank| hosts.host_of(*rank) == host));
+            assert!(ranks.iter().all(|rank| places[*rank] == places[ranks[0]]));
+            all.extend_from_slice(&ranks);
+        }
+        assert_eq!(all, (0..places.len()).collect::<Vec<_>>());
+        assert_eq!(hosts.lowest_ranks().count(), hosts.count());
+    }
+    // The first host has fewer than the second, or a place comes again: no blocks.
+    let hosts = Hosts::of([1, 2, 2]).unwrap();
+    assert_eq!(
+        (hosts.count(), hosts.most(), &*hosts.ranks(1)),
+        (2, 2, &[1, 2][..])
+    );
+    assert_eq!(Hosts::of([1, 2, 1]).unwrap().count(), 2);
 }

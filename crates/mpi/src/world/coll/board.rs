@@ -148,7 +148,7 @@ impl<F: Fabric> World<F> {
     fn make_board(&self, comm: &Comm) -> Result<Option<Rc<Board<F>>>> {
         let size = comm.size();
         let span = Span::of(&*self.fabric, comm);
-        let by_postbox = |peer: Peer| self.engine.borrow().by_postbox[peer.index()];
+        let by_postbox = |peer: Peer| self.engine.borrow().by_postbox.get(peer);
         let possible = match &span {
             None => {
                 let shared = |pid| by_postbox(Peer(pid)) && self.fabric.common(Peer(pid)).is_some();
@@ -228,7 +228,7 @@ impl<F: Fabric> World<F> {
 
     /// Whether memory is shared with `peer` and may be used beside messages.
     fn shares(&self, peer: Peer) -> bool {
-        self.fabric.maps(peer) && self.engine.borrow().by_postbox[peer.index()]
+        self.fabric.maps(peer) && self.engine.borrow().by_postbox.get(peer)
     }
 
     /// Whether this process can read the memory of every other rank of `comm`.

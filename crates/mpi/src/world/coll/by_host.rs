@@ -60,8 +60,8 @@ impl Span {
             return None;
         }
         let hosts = comm.hosts(fabric)?;
-        let lowest = |host| comm.local.pid(hosts.ranks(host)[0] as Rank);
-        let leaders: Vec<u32> = (0..hosts.count()).filter_map(lowest).collect();
+        let pid = |rank| comm.local.pid(rank as Rank);
+        let leaders: Vec<u32> = hosts.lowest_ranks().filter_map(pid).collect();
         let here = hosts.ranks(hosts.host_of(comm.rank as usize)).to_vec();
         Some(Self {
             here,

@@ -124,6 +124,11 @@ impl<F: Fabric> Transport for Via<'_, F> {
         self.world.fabric().charge(Cost::Copy(bytes as usize));
     }
 
+    #[inline(always)]
+    fn reduced(&self, bytes: u64) {
+        self.world.fabric().charge(Cost::Reduce(bytes as usize));
+    }
+
     fn cancel(&self, req: usize) {
         if req != SENT {
             let mut engine = self.world.engine.borrow_mut();

@@ -78,6 +78,7 @@ impl GenericObjects {
 
     fn give<F: Fabric>(&mut self, mailbox: &mut Mailbox<F>, channel: Channel, message: Outgoing) {
         let len = message.body.len();
+        mailbox.count_given(message.to, len as u64);
         let title = (message.to, len, message.token, message.header);
         if len <= SMALL {
             let mut bytes = [0; SMALL];
@@ -138,6 +139,7 @@ impl GenericObjects {
                 } else {
                     None
                 };
+                mailbox.count_taken(from, length);
                 self.arrived(mailbox, title.aux, from, &header, length, inline);
             }
             event::DEPOSITED | event::SENT => {
@@ -181,7 +183,9 @@ impl GenericObjects {
         mailbox.fabric.charge(Cost::Trap);
         let searched = |entries| mailbox.fabric.charge(Cost::Match(entries));
         match self.library.incoming_searched(from, header, length, searched) {
-            Verdict::Drop { answer, .. } => {
+            Verdict::Drop { answer, reason } => {
+                let fabric = &*mailbox.fabric;
+                fabric.add_register(fabric.me(), reason.register(), 1);
                 if let Some(answer) = answer {
                     self.post(mailbox, answer);
                 }

@@ -9,7 +9,8 @@ use crate::malformed::{Malformed, fail};
 use crate::memory::{Segment, Segments, user};
 use crate::net::Channel;
 use farpost_fabric::{
-    Access, Fabric, FabricError, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory, SegmentId,
+    Access, Counter, Fabric, FabricError, Line, LocalMemory, Peer, Permission, Remote, RemoteMemory,
+    SegmentId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -108,6 +109,22 @@ impl<F: Fabric> Mailbox<F> {
             self.fabric.wake(self.agent);
         } else {
             self.waiting.push_back((title, words.to_vec()));
+        }
+    }
+
+    /// A message for process `to` was given to the agent, for who watches.
+    #[inline]
+    pub fn count_given(&self, to: u32, bytes: u64) {
+        self.fabric.count(Peer(to), Counter::Sent, 1);
+        self.fabric.count(Peer(to), Counter::SentBytes, bytes);
+    }
+
+    /// A message of process `from` came by way of the agent, which may have said anything.
+    #[inline]
+    pub fn count_taken(&self, from: u32, bytes: u64) {
+        if from < self.fabric.processes() {
+            self.fabric.count(Peer(from), Counter::Received, 1);
+            self.fabric.count(Peer(from), Counter::ReceivedBytes, bytes);
         }
     }
 

@@ -34,12 +34,12 @@ impl<F: Fabric> Client<F> {
         if self.inner.borrow().mailbox.ended {
             return Err(Error::Fail);
         }
-        if self.processes.number(request.target.id).is_none() {
+        let Some(to) = self.processes.number(request.target.id) else {
             return Err(Error::ProcessInvalid);
-        }
+        };
         self.check(request)?;
         self.wait_for_room();
-        self.ask_for(request)
+        self.ask_for(to, request)
     }
 
     fn start_here(&self, prepare: impl FnOnce(&mut Library) -> Result<Outgoing, Error>) -> Result<(), Error> {
@@ -82,7 +82,7 @@ impl<F: Fabric> Client<F> {
         Ok(())
     }
 
-    fn ask_for(&self, request: &Request) -> Result<(), Error> {
+    fn ask_for(&self, to: u32, request: &Request) -> Result<(), Error> {
         let Request {
             kind,
             md,
@@ -96,11 +96,13 @@ impl<F: Fabric> Client<F> {
             return Err(Error::Fail);
         };
         if let (command::PUT_HEADER, Some((_, length))) = (kind, region) {
+            mailbox.count_given(to, 0);
             mailbox.command(kind, 0, (target, length, hdr_data));
             return Ok(());
         }
         let memory = accelerated.memory(md)?;
         let (offset, length) = region.unwrap_or((0, memory.len() as u64));
+        mailbox.count_given(to, if kind == command::GET { 0 } else { length });
         // The library takes what goes first: of a get-put the descriptor that receives.
         let (first, second) = if kind == command::GET_PUT {
             (request.get_md, md)

@@ -7,7 +7,8 @@ use crate::types::option::*;
 #[test]
 fn numbers_and_names_of_the_return_codes() {
     let numbers: Vec<i32> = Error::ALL.iter().map(|e| e.code()).collect();
-    assert_eq!(numbers, (1..=24).collect::<Vec<_>>());
+    // 25, which Cray returns of a second PtlNIInit of an interface, is never returned here.
+    assert_eq!(numbers, (1..=24).chain([26]).collect::<Vec<_>>());
     assert!(
         Error::ALL
             .iter()

@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::net::control::Piggyback;
+use farpost_fabric::Register;
 
 /// The oldest message of a channel that still needs the sender, or `wanted`: what may be named as wanted next.
 #[inline(always)]
@@ -125,6 +126,7 @@ impl<F: Fabric> Receive<F> {
                             return false;
                         }
                         figures.refusals += 1;
+                        fabric.add_register(fabric.me(), Register::PortalsRefusals, 1);
                         window.refusal_is_told();
                     }
                 }

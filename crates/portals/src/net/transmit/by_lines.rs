@@ -7,7 +7,6 @@ use super::*;
 use crate::net::lines::Form;
 use crate::net::numbers::Outstanding;
 use crate::net::table::NONE;
-use crate::net::wire::stream_bytes;
 
 /// Put a message whose body comes with its header. False: no room.
 #[inline(never)]
@@ -144,19 +143,25 @@ impl<F: Fabric> Transmit<F> {
                     ack,
                 };
                 let mut buffer;
-                let (packet, payload) = if packet == 0 {
-                    (wire::finish(&mut message.packet, bytes, word), 0)
+                let begins = packet == 0;
+                let length = message.length;
+                let packet = if begins {
+                    wire::finish(&mut message.packet, bytes, word)
                 } else {
                     (word.kind, word.second) = (PacketKind::Data, 0);
                     buffer = [0; PACKET_BYTES];
                     let len = self.bodies.part(fabric, message, packet, &mut buffer, false);
-                    (wire::finish(&mut buffer, len, word), stream_bytes(false))
+                    wire::finish(&mut buffer, len, word)
                 };
-                if !lines.put(to, (Form::Packet, 0), packet, payload) {
+                // Its body is counted here, and in no line.
+                if !lines.put(to, (Form::Packet, 0), packet, 0) {
                     if flags & HAS_ACK != 0 {
                         rx.untold(to.0, index, flags);
                     }
                     return moved;
+                }
+                if begins {
+                    fabric.count(to.0, Counter::SentBytes, length as u64);
                 }
             }
             moved = true;

@@ -87,6 +87,10 @@ impl<F: Fabric> Transmit<F> {
             self.asked += counts;
         }
         queue.push_gone(&mut self.pendings, number);
+        // To those near it goes again by lines, and counts there.
+        let counted = u64::from(!target.near);
+        fabric.count(to, Counter::Sent, counted);
+        fabric.count(to, Counter::SentBytes, counted * body as u64);
         figures.sent += 1;
         figures.sent_bytes += body as u64;
         true

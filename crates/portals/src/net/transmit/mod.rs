@@ -341,6 +341,10 @@ impl<F: Fabric> Transmit<F> {
             if !connection.went(index) {
                 figures.resent += 1;
                 fabric.count(peer, Counter::Retries, 1);
+            } else if packet == 0 && !target.near {
+                // A message counts with its header packet; to those near it goes again by lines, and counts there.
+                fabric.count(peer, Counter::Sent, 1);
+                fabric.count(peer, Counter::SentBytes, self.pendings.at(number).length as u64);
             }
             if ONE && whole {
                 break;

@@ -34,6 +34,7 @@ use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, ImportId, OpId};
 use crate::record::MessageKind;
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{FabricError, Fault, Peer, Result, Route, TrySend};
 use registers::Registers;
 use std::any::Any;
@@ -335,7 +336,7 @@ impl Rsm {
                 kernel.procs.release(to, lane, now);
                 let error = FabricError::dead(to, why);
                 self.report(from, &error);
-                kernel.procs.record_fault(from, Fault { peer: to, error });
+                kernel.fault(from, Fault { peer: to, error });
             }
             Line::Interrupt(_) => {}
         }
@@ -359,6 +360,11 @@ impl Adapter for Rsm {
         "rsm"
     }
 
+    /// No DMA; packets are interrupts, in queues of their own.
+    fn lacks(&self) -> &'static [Ability] {
+        &[Ability::Transfer]
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }
@@ -370,6 +376,11 @@ impl Adapter for Rsm {
         let begun = kernel.now + time - self.params.store * u64::from(lines);
         self.store_lines(kernel, (from, to), &put, begun);
         Ok(time)
+    }
+
+    /// A line always goes over the link of its stripe, unless one is broken.
+    fn keeps_order(&self, kernel: &Kernel, line: bool) -> bool {
+        line && kernel.net.resources().all(|(_, resource)| !resource.broken)
     }
 
     fn fence(&mut self, kernel: &mut Kernel, pair: Pair, import: ImportId) -> Result<(Ps, OpId)> {
@@ -468,6 +479,11 @@ impl Adapter for Rsm {
         };
         let at = kernel.now + self.params.into + interrupt;
         kernel.at(at, self.host, AdapterEvent::Rsm(Event::Stored(Box::new(train))));
+    }
+
+    /// The NI that a line comes to checks it.
+    fn answers_damage(&self) -> bool {
+        true
     }
 
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {

@@ -31,6 +31,7 @@ use crate::net::{Fate, HostId, Packet, ResourceId, ResourceSpec};
 use crate::process::{Arrived, OpId};
 use crate::record::{Mark, MessageKind};
 use crate::time::{Ps, Rate};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{Counter, Descriptor, Direction, FabricError, Fault, Peer, Result, TrySend};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -360,11 +361,9 @@ impl SeaStar {
         );
         for peer in (0..kernel.procs.size()).map(Peer) {
             if kernel.procs.host_of(peer) == self.host {
-                kernel.procs.of_mut(peer).dead = Some(why.clone());
+                kernel.procs.kill(peer, &why);
                 let error = FabricError::dead(peer, why.clone());
-                kernel.procs.record_fault(peer, Fault { peer, error });
-                let now = kernel.now;
-                kernel.procs.touch(peer, now);
+                kernel.fault(peer, Fault { peer, error });
             }
         }
         self.panicked = Some(why);
@@ -418,6 +417,11 @@ impl SeaStar {
 }
 
 impl Adapter for SeaStar {
+    /// Portals only; what has come waits in the memory of the host.
+    fn lacks(&self) -> &'static [Ability] {
+        &[Ability::Put, Ability::Get, Ability::Bounds]
+    }
+
     fn as_any(&mut self) -> &mut dyn std::any::Any {
         self
     }
@@ -575,11 +579,14 @@ impl Adapter for SeaStar {
     fn lost(&mut self, kernel: &mut Kernel, packet: Packet<Load>, fate: Fate) {
         let Fate::Lost(at) = fate else { return };
         let why = format!("lost on {}", kernel.net.resource(at).spec.name);
-        let bytes = packet.bytes;
+        let (to, bytes) = (packet.to, packet.bytes);
         if let Load::Own(event) = packet.load
-            && let AdapterEvent::SeaStar(Event::Frame(Frame::Header(message))) = *event
+            && let AdapterEvent::SeaStar(Event::Frame(frame)) = *event
         {
-            self.give_up(kernel, &message.content, &why);
+            match frame {
+                Frame::Header(message) => self.lost_header(kernel, *message, &why),
+                Frame::Body(_) => self.lost_body(kernel, to, &why),
+            }
         }
         self.later(kernel, kernel.now, Event::Credit(packet.to, bytes));
     }

@@ -17,6 +17,8 @@ pub(super) struct Target {
     listed: u32,
     /// It has refused, and nothing has been sent again yet.
     refused: bool,
+    /// The last transfer that was begun to it.
+    moving: Option<OpId>,
 }
 
 impl Target {
@@ -109,6 +111,9 @@ impl SeaStar {
             return self.later(kernel, kernel.now, Event::Next);
         };
         target.under_way += bytes;
+        if let (None, Content::Moved { op, .. }) = (self.gone, &self.list[0].content) {
+            target.moving = Some(*op);
+        }
         let done = kernel.now + self.params.dma.time(u64::from(bytes));
         let load = Load::Own(Box::new(AdapterEvent::SeaStar(Event::Frame(frame))));
         kernel.send((self.host, to), bytes, 1, &path, kernel.now, load);
@@ -232,13 +237,49 @@ impl SeaStar {
         match content {
             Content::Packet { from, to, .. } => {
                 let error = FabricError::dead(*to, why);
-                kernel.procs.record_fault(*from, Fault { peer: *to, error });
-                kernel.procs.touch(*from, now);
+                kernel.fault(*from, Fault { peer: *to, error });
             }
             Content::Moved { to, op, .. } | Content::Fetch { to, op, .. } => {
                 kernel.procs.finish(*op, now, Err(FabricError::dead(*to, why)));
             }
             Content::Taken(_) | Content::Refused(_) | Content::Ring(..) => {}
+        }
+    }
+
+    /// A header was lost: with go-back-n it is as one that was refused; else the message is.
+    pub(super) fn lost_header(&mut self, kernel: &mut Kernel, message: Outbound, why: &str) {
+        if !self.params.go_back_n {
+            return self.give_up(kernel, &message.content, why);
+        }
+        match message.content {
+            Content::Taken(_) | Content::Refused(_) => {
+                let event = Event::Mailed(Box::new(message));
+                self.later(kernel, kernel.now + self.params.resend, event);
+            }
+            _ => self.refused(kernel, message.to, message.seq),
+        }
+    }
+
+    /// A part of a body was lost, of which nobody keeps more than that: processes at both ends are told, and the transfer fails.
+    pub(super) fn lost_body(&mut self, kernel: &mut Kernel, to: HostId, why: &str) {
+        let on = |kernel: &Kernel, host: HostId| -> Vec<Peer> {
+            let all = (0..kernel.procs.size()).map(Peer);
+            all.filter(|peer| kernel.procs.host_of(*peer) == host).collect()
+        };
+        let (mine, theirs) = (on(kernel, self.host), on(kernel, to));
+        for (me, you) in mine
+            .iter()
+            .flat_map(|me| theirs.iter().map(move |you| (*me, *you)))
+        {
+            for (of, peer) in [(me, you), (you, me)] {
+                let error = FabricError::dead(peer, why);
+                kernel.fault(of, Fault { peer, error });
+            }
+        }
+        let target = self.targets.entry(to).or_default();
+        if let Some(op) = target.moving.take() {
+            let (now, peer) = (kernel.now, theirs.first().copied().unwrap_or(Peer(0)));
+            kernel.procs.finish(op, now, Err(FabricError::dead(peer, why)));
         }
     }
 }

@@ -244,10 +244,10 @@ impl StarTx {
         let check = |peer| FabricError::corrupt(peer, "the check of a message", packet_number(&packet));
         if let Some((from, to)) = of(&packet.load) {
             let error = check(from);
-            kernel.procs.record_fault(to, Fault { peer: from, error });
+            kernel.fault(to, Fault { peer: from, error });
         }
         self.failed(kernel, packet, &|peer| {
-            FabricError::corrupt(peer, "the check of a message", 0u64)
+            FabricError::dead(peer, "a message was damaged on its way")
         });
     }
 
@@ -280,14 +280,14 @@ impl StarTx {
         self.message_failed(kernel, message, error);
     }
 
-    fn message_failed(&mut self, kernel: &mut Kernel, message: Message, error: FabricError) {
+    pub(super) fn message_failed(&mut self, kernel: &mut Kernel, message: Message, error: FabricError) {
         let (now, peer) = (kernel.now, message.to);
         match message.what {
             What::Write { import, .. } => kernel.procs.put_ended(import, now, Some(error)),
             What::Moved { op, .. } | What::Read { op, .. } | What::Answer { op, .. } => {
                 kernel.procs.finish(op, now, Err(error));
             }
-            What::Packet { .. } => kernel.procs.record_fault(message.from, Fault { peer, error }),
+            What::Packet { .. } => kernel.fault(message.from, Fault { peer, error }),
             What::Ring => {}
         }
     }

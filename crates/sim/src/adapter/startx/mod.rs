@@ -30,6 +30,7 @@ use crate::time::Ps;
 use crate::topology::Port as HostPort;
 use bus::Bus;
 use engine::{Engine, Job};
+use farpost_fabric::ability::Ability;
 use farpost_fabric::{
     Counter, Descriptor, Direction, FabricError, Fault, LANES, Peer, Port, Priority, Result, Route, TrySend,
 };
@@ -105,6 +106,8 @@ pub struct StarTx {
     reads: u64,
     used: BTreeMap<Peer, [u64; LANES]>,
     full: Vec<Peer>,
+    /// Messages of the adapter's own that found the transmit queue full, before all that software sends.
+    own: VecDeque<(HostId, Message)>,
     looking: bool,
     registers: Registers,
 }
@@ -140,6 +143,7 @@ impl StarTx {
                 reads: 1,
                 used: BTreeMap::new(),
                 full: Vec::new(),
+                own: VecDeque::new(),
                 looking: false,
                 registers: Registers::default(),
             }
@@ -203,8 +207,8 @@ impl StarTx {
                 return (time, false);
             }
         }
-        // Engines send behind software's back.
-        if self.free(kernel, priority) < count {
+        // Engines and drivers send behind software's back.
+        if self.free(kernel, priority) < count || priority == LOW && !self.own.is_empty() {
             self.room[priority] = 0;
             self.refuse(kernel, from);
             return (time, false);
@@ -224,6 +228,10 @@ impl StarTx {
         if !self.full.contains(&from) {
             self.full.push(from);
         }
+        self.look_again(kernel);
+    }
+
+    fn look_again(&mut self, kernel: &mut Kernel) {
         if !self.looking {
             self.looking = true;
             self.at(kernel, self.params.word_read, Event::Look);
@@ -336,7 +344,7 @@ impl StarTx {
             .is_some()
         {
             let error = FabricError::dead(to, "no way that works leads there");
-            kernel.procs.record_fault(from, Fault { peer: to, error });
+            kernel.fault(from, Fault { peer: to, error });
         }
         (end, TrySend::Sent)
     }
@@ -486,8 +494,17 @@ impl StarTx {
         self.known[HIGH] = 0;
     }
 
-    /// A message of the adapter's own by low priority: it costs its sender a short send.
+    /// A message of the adapter's own by low priority: it costs its sender a short send, and where the queue is full it waits in the driver.
     fn send_own(&mut self, kernel: &mut Kernel, to: HostId, message: Message) -> (Ps, Option<Message>) {
+        if self.free(kernel, LOW) == 0 || !self.own.is_empty() {
+            self.own.push_back((to, message));
+            self.look_again(kernel);
+            return (self.params.send, None);
+        }
+        self.launch_own(kernel, to, message)
+    }
+
+    fn launch_own(&mut self, kernel: &mut Kernel, to: HostId, message: Message) -> (Ps, Option<Message>) {
         let bytes = 16 + self.params.check;
         let begin = self.params.send;
         let end = begin + self.params.double_store * 2;
@@ -512,6 +529,11 @@ impl StarTx {
 impl Adapter for StarTx {
     fn name(&self) -> &'static str {
         "startx"
+    }
+
+    /// Batches and blocks; two queues for all ports.
+    fn lacks(&self) -> &'static [Ability] {
+        &[Ability::Get, Ability::Ports]
     }
 
     fn as_any(&mut self) -> &mut dyn std::any::Any {
@@ -671,6 +693,14 @@ impl Adapter for StarTx {
             }
             Event::Look => {
                 self.looking = false;
+                while self.free(kernel, LOW) > 0
+                    && let Some((to, message)) = self.own.pop_front()
+                {
+                    if let Some(message) = self.launch_own(kernel, to, message).1 {
+                        let error = FabricError::dead(message.to, "no way that works leads there");
+                        self.message_failed(kernel, message, error);
+                    }
+                }
                 if [HIGH, LOW]
                     .iter()
                     .any(|priority| self.free(kernel, *priority) == 0)
