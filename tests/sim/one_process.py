@@ -133,3 +133,53 @@ class OneProcess(unittest.TestCase):
                 self.assertEqual((code, out), (1, ""), said)
                 self.assertIn(words, said)
                 self.assertEqual(len(said.strip().splitlines()), 1, said)
+
+    def test_what_the_c_library_and_the_processor_keep(self):
+        lines = self.both("--machine", "xt3", "-n", 3, build("keeps"), "-a", "-bc", "rest")
+        self.assertEqual(lines[0], "rank 0: 123 letters, rest, 0 wrong")
+        self.assertEqual([line.split(": ")[1] for line in lines[1:4]], ["at its exit", "exits with 0, argument kept", "last"])
+
+    def test_objects_of_cpp(self):
+        library, program = (os.path.join(WORK.name, name) for name in ("libobjects.so", "objects"))
+        source = os.path.join(HERE, "objects")
+        subprocess.run(["c++", "-O1", "-Wall", "-shared", "-fPIC", source + "_library.cc", "-o", library], check=True)
+        mpi = ["-I" + os.path.join(PREFIX, "include"), "-L" + os.path.join(PREFIX, "lib"), "-lmpi_abi"]
+        own = ["-L" + WORK.name, "-lobjects", "-Wl,-rpath," + WORK.name]
+        subprocess.run(["c++", "-O1", "-Wall", source + ".cc", "-o", program, *mpi, *own], check=True)
+        lines = self.both("-n", 3, program)
+        self.assertEqual(len(lines), 12)
+        self.assertEqual([line for line in lines if line.endswith("wrong")], [f"rank {rank}: 0 wrong" for rank in range(3)])
+
+    def test_a_stack_that_is_used_up_is_told(self):
+        code, out, said = sim("-q", "--one-process", "-n", 3, build("keeps"), "-d", 4000)
+        self.assertEqual((code, out), (-11, ""))
+        self.assertIn("rank 1 has used up its stack (ulimit -s): killed by signal 11, and all ranks with it", said)
+
+    def test_faults(self):
+        runs = []
+        for way in ([], ["--one-process"]):
+            options = ["--machine", "xt3", "--per-host", 1, "-n", 3, "--fault", "loss 0.02", "--fault", "damage 0.01"]
+            code, out, said = sim(*way, *options, build("ring"), 7)
+            self.assertEqual((code, out.count("sum 6")), (0, 3), said)
+            runs.append((sorted(out.splitlines()), re.search(r"of all packets 0 were lost, 0 damaged; links sent [1-9]\d* again", said)[0]))
+        self.assertEqual(*runs)
+
+    def test_a_dead_host_takes_its_ranks_with_it(self):
+        options = ["--machine", "xt3", "-n", 3, "--fault", "dead h1 at 20us"]
+        code, out, said = sim("--one-process", *options, build("ring"), 8)
+        self.assertEqual((code, out), (137, ""), said)
+        self.assertRegex(said, r"farpost sim: at 20\.\d+ us of virtual time process 1 ends: host 1 is dead, by a fault that was asked for")
+        self.assertIn("farpost sim: rank 1 killed by signal 9 (SIGKILL)", said)
+
+    def test_a_descriptor_that_nobody_would_make_readable_is_refused(self):
+        code, _, said = sim("-q", "--one-process", "--machine", "startx", "--per-host", 1, "-n", 2, build("waits"))
+        self.assertEqual(code, 1)
+        words = "rank 0 waits for a descriptor that others make readable, which ranks in one process cannot: run it without --one-process"
+        self.assertIn(words, said)
+
+    def test_instructions_are_counted_or_the_refusal_is_the_same(self):
+        said = [sim("-q", *way, "--compute", "counted:1000", "-n", 2, build("ring"), 2) for way in ([], ["--one-process"])]
+        if said[0][0] == 2:
+            self.assertEqual(said[0], said[1])
+        else:
+            self.assertEqual([code for code, _, _ in said], [0, 0], said)

@@ -3,8 +3,9 @@
 use crate::generators::Random;
 use crate::host::{Host, host};
 use corosensei::Yielder;
-use libc::{c_int, c_void};
+use libc::{c_char, c_int, c_void};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -23,13 +24,34 @@ pub struct Rank {
     yielder: Cell<*const Yielder<(), Stop>>,
     pub question: RefCell<Vec<u8>>,
     pub answer: RefCell<Vec<u8>>,
-    /// What is to be called at its end, the last one first.
-    pub at_end: RefCell<Vec<(AtEnd, *mut c_void)>>,
+    /// What is to be called at its end, the last one first; and before that for what belongs to its thread; and by `quick_exit` instead.
+    pub at_end: RefCell<Vec<AtEnd>>,
+    pub at_end_of_thread: RefCell<Vec<AtEnd>>,
+    pub at_quick_end: RefCell<Vec<AtEnd>>,
+    /// Whether the program's own functions for the end were called.
+    pub finished: Cell<bool>,
     pub random: RefCell<Box<Random>>,
+    /// Where `strtok` goes on.
+    pub token: Cell<*mut c_char>,
+    /// What `localtime` and `gmtime` point at.
+    pub time: Cell<libc::tm>,
+    /// The argument before the first one that `getopt` knows.
+    pub options_from: Cell<c_int>,
+    /// Where nothing of its stack may be: whoever comes there has used it up.
+    pub guard: Range<usize>,
 }
 
 /// See `__cxa_atexit`.
-pub type AtEnd = unsafe extern "C" fn(*mut c_void);
+pub type Plain = unsafe extern "C" fn(*mut c_void);
+
+/// See `on_exit`.
+pub type WithCode = unsafe extern "C" fn(c_int, *mut c_void);
+
+/// A function that is called at the end of a rank, and its argument; and whose it is.
+pub enum AtEnd {
+    Plain(Plain, *mut c_void, *mut c_void),
+    WithCode(WithCode, *mut c_void),
+}
 
 /// The one that runs.
 static RUNNING: AtomicPtr<Rank> = AtomicPtr::new(ptr::null_mut());
@@ -48,14 +70,22 @@ pub fn set_running(rank: Option<&'static Rank>) {
 
 impl Rank {
     /// One that has not begun.
-    pub fn new(number: u32) -> &'static Self {
+    pub fn new(number: u32, guard: Range<usize>) -> &'static Self {
         Box::leak(Box::new(Self {
             number,
             yielder: Cell::new(ptr::null()),
             question: RefCell::default(),
             answer: RefCell::default(),
             at_end: RefCell::default(),
+            at_end_of_thread: RefCell::default(),
+            at_quick_end: RefCell::default(),
+            finished: Cell::new(false),
             random: RefCell::default(),
+            token: Cell::new(ptr::null_mut()),
+            // SAFETY: numbers and an address, which may be null.
+            time: Cell::new(unsafe { std::mem::zeroed() }),
+            options_from: Cell::new(0),
+            guard,
         }))
     }
 
@@ -77,13 +107,13 @@ impl Rank {
     }
 }
 
-/// What the library counts instructions by ([`INSTRUCTIONS`](farpost_simlink::way::INSTRUCTIONS)).
+/// What the library counts instructions by ([`INSTRUCTIONS`](farpost_simlink::connection::INSTRUCTIONS)).
 #[unsafe(no_mangle)]
 pub extern "C" fn farpost_sim_instructions() -> u64 {
     host().map_or(0, Host::instructions)
 }
 
-/// What the library asks the machine by ([`CALL`](farpost_simlink::way::CALL)).
+/// What the library asks the machine by ([`CALL`](farpost_simlink::connection::CALL)).
 ///
 /// # Safety
 /// `question` is `len` bytes; `answered` has room for a number.

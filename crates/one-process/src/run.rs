@@ -11,7 +11,7 @@ use farpost_rollcall::table::{self, Rank};
 use farpost_sim::coordinator::{Connection, Coordinator, CoordinatorError, Watch};
 use farpost_sim::core::Core;
 use farpost_sim::plan::{Plan, VARIABLE};
-use farpost_sim::stack::{RankStack, stacks};
+use farpost_sim::stack::{RankStack, guard_of, stacks};
 use farpost_simlink::compute::Instructions;
 use farpost_simlink::wire::{Compute, SOCKET};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,8 +19,14 @@ use std::ffi::CString;
 use std::io::Write;
 use std::time::Duration;
 
-/// Bytes of a rank's stack; only what is used takes memory.
-const STACK: usize = 8 << 20;
+/// Bytes of a rank's stack and its guard: as many as a process may have here, 8 MiB if that has no end. Only what is used takes memory.
+fn stack_bytes() -> usize {
+    const USUAL: u64 = 8 << 20;
+    let allowed = getrlimit(Resource::Stack).current.unwrap_or(USUAL);
+    let bytes = allowed.clamp(USUAL, 1 << 30) as usize;
+    let guard = guard_of(bytes);
+    bytes.next_multiple_of(guard) + guard
+}
 
 /// Run `program` with these arguments as all ranks; the process's code.
 pub fn run(program: Program, arguments: Vec<CString>) -> i32 {
@@ -59,8 +65,9 @@ fn try_run(program: Program, arguments: Vec<CString>) -> Result<i32, String> {
     let host = Host::begin(program, Surroundings::new(arguments), memory, instructions);
     signals::tell_of_them();
     let no_stack = |error| format!("no stacks for {} ranks: {error}", plan.ranks);
-    let found: std::io::Result<Vec<RankStack>> =
-        stacks(plan.ranks as usize, STACK).map_err(no_stack)?.collect();
+    let found: std::io::Result<Vec<RankStack>> = stacks(plan.ranks as usize, stack_bytes())
+        .map_err(no_stack)?
+        .collect();
     let ranks = (0..).zip(found.map_err(no_stack)?);
     let ranks = ranks.map(|(rank, stack)| Box::new(Turns::new(host, rank, stack)) as Box<dyn Connection>);
     let mut coordinator = Coordinator::new(core, settings, Over(host));

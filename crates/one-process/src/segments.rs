@@ -1,29 +1,11 @@
 //! Variables that each rank has for itself: the writable segments of the program and its libraries, and their blocks of thread-local storage, of the one thread.
 //!
 //! They have one place in memory, which the code knows. There are the running rank's; those of the others are kept, each in a piece of memory as long as all
-//! segments together. The C library's and the like are the process's: what they keep is made for many users (streams, the heap), and ranks share it.
+//! segments together. The C library's and the like are the process's: what they keep is made for many users (streams, the heap), and ranks share it, but for
+//! some words ([`crate::words`]).
 
-use libc::{c_int, c_void};
-use std::ffi::CStr;
-use std::path::Path;
-
-/// Libraries whose variables are not a rank's own, by what their names begin with.
-const SHARED: [&str; 14] = [
-    "libc.so",
-    "libc-2",
-    "ld-",
-    "ld.so",
-    "linux-vdso",
-    "libm.so",
-    "libmvec.so",
-    "libdl.so",
-    "libpthread.so",
-    "librt.so",
-    "libresolv.so",
-    "libgcc_s.so",
-    "libstdc++.so",
-    "libgfortran.so",
-];
+use crate::modules::Module;
+use crate::words;
 
 /// Memory of a segment, and where its bytes are in what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +41,18 @@ pub struct Segments {
 
 impl Segments {
     /// Those of this process, as they are now.
-    pub fn find() -> Self {
-        let mut found: Vec<(usize, usize)> = Vec::new();
-        // SAFETY: the callback takes what is documented, and the vector outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(add_module), (&raw mut found).cast()) };
-        // SAFETY: segments of loaded modules that may be written, and so read.
+    pub fn find(modules: &[Module]) -> Self {
+        let mut found: Vec<(usize, usize)> = modules.iter().flat_map(|it| it.variables.clone()).collect();
+        for (start, len) in words::all() {
+            // The program's copy of a library's variable is among its own.
+            if !found
+                .iter()
+                .any(|(first, many)| (*first..first + many).contains(&start))
+            {
+                found.push((start, len));
+            }
+        }
+        // SAFETY: segments of loaded modules that may be written, and so read, and variables of others.
         unsafe { Self::of(found) }
     }
 
@@ -94,6 +83,23 @@ impl Segments {
         segments.keep(&mut first);
         segments.first = first;
         segments
+    }
+
+    /// `len` bytes from `start` on are one for all ranks.
+    pub fn leave_out(&mut self, start: usize, len: usize) {
+        let end = start + len;
+        let parts = self.parts.iter().flat_map(|part| {
+            let part_end = part.start + part.len;
+            [(part.start, part_end.min(start)), (end.max(part.start), part_end)]
+                .into_iter()
+                .filter(|(from, to)| from < to)
+                .map(|(from, to)| Part {
+                    start: from,
+                    len: to - from,
+                    at: part.at + from - part.start,
+                })
+        });
+        self.parts = parts.collect();
     }
 
     fn keep(&self, to: &mut [u8]) {
@@ -170,64 +176,31 @@ impl Segments {
     }
 }
 
-/// This library's own variables are not those of ranks.
-static HERE: u8 = 0;
-
-/// Add what is writable of a module, unless it is shared.
-unsafe extern "C" fn add_module(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: as `dl_iterate_phdr` promises, and what the caller above passes.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<(usize, usize)>>()) };
-    let name = if info.dlpi_name.is_null() {
-        String::new()
-    } else {
-        // SAFETY: the module's name.
-        unsafe { CStr::from_ptr(info.dlpi_name) }
-            .to_string_lossy()
-            .into_owned()
-    };
-    let file = Path::new(&name)
-        .file_name()
-        .map_or_else(String::new, |file| file.to_string_lossy().into_owned());
-    let base = info.dlpi_addr as usize;
-    // SAFETY: so many headers are there.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let range = |header: &libc::Elf64_Phdr| {
-        let start = base + header.p_vaddr as usize;
-        start..start + header.p_memsz as usize
-    };
-    let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-    let here = &raw const HERE as usize;
-    if SHARED.iter().any(|shared| file.starts_with(shared)) || loads().any(|load| range(load).contains(&here))
-    {
-        return 0;
-    }
-    // The loader has made whole pages of these read-only.
-    const PAGE: usize = 4096;
-    let constant = headers
-        .iter()
-        .find(|header| header.p_type == libc::PT_GNU_RELRO)
-        .map(|header| (range(header).start & !(PAGE - 1))..(range(header).end & !(PAGE - 1)));
-    for load in loads().filter(|load| load.p_flags & libc::PF_W != 0) {
-        let all = range(load);
-        match &constant {
-            Some(constant) if constant.start < all.end && all.start < constant.end => {
-                found.push((all.start, constant.start.saturating_sub(all.start)));
-                found.push((constant.end, all.end.saturating_sub(constant.end)));
-            }
-            _ => found.push((all.start, all.len())),
-        }
-    }
-    if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_TLS)
-        && !info.dlpi_tls_data.is_null()
-    {
-        found.push((info.dlpi_tls_data as usize, header.p_memsz as usize));
-    }
-    0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_left_out() {
+        let part = |start, len, at| Part { start, len, at };
+        let parts = vec![part(100, 10, 0), part(200, 10, 10)];
+        let without = |start, len| {
+            let mut segments = Segments {
+                parts: parts.clone(),
+                bytes: 20,
+                first: Box::default(),
+                kept: Vec::new(),
+                whose: None,
+            };
+            segments.leave_out(start, len);
+            segments.parts
+        };
+        assert_eq!(without(103, 2), [part(100, 3, 0), part(105, 5, 5), parts[1]]);
+        assert_eq!(without(90, 15), [part(105, 5, 5), parts[1]]);
+        assert_eq!(without(105, 100), [part(100, 5, 0), part(205, 5, 15)]);
+        assert_eq!(without(110, 90), parts);
+        assert_eq!(without(200, 10), [parts[0]]);
+    }
 
     /// Three variables in one piece of memory, of which the first and the last are a rank's own.
     #[test]

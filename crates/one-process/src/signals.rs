@@ -27,16 +27,21 @@ pub fn tell_of_them() {
         libc::sigaltstack(&alternate, std::ptr::null_mut());
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = tell as *const c_void as usize;
-        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
         for signal in DEADLY {
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
 }
 
-extern "C" fn tell(signal: c_int) {
+extern "C" fn tell(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     if let Some(rank) = running() {
-        let mut line = [0_u8; 80];
+        let address = match signal {
+            // SAFETY: what the system passes, which has an address for these signals.
+            libc::SIGSEGV | libc::SIGBUS => unsafe { (*info).si_addr() }.addr(),
+            _ => 0,
+        };
+        let mut line = [0_u8; 120];
         let mut len = 0;
         let mut add = |bytes: &[u8]| {
             line[len..len + bytes.len()].copy_from_slice(bytes);
@@ -44,6 +49,9 @@ extern "C" fn tell(signal: c_int) {
         };
         add(b"farpost sim: rank ");
         add(digits(rank.number, &mut [0; 10]));
+        if rank.guard.contains(&address) {
+            add(b" has used up its stack (ulimit -s):");
+        }
         add(b" killed by signal ");
         add(digits(signal as u32, &mut [0; 10]));
         add(b", and all ranks with it\n");

@@ -1,10 +1,7 @@
-//! What a process has once, and each rank is to have: its end and what it does then, and the C library's random numbers. And what ranks of one process cannot have:
-//! threads and children. Changes of the environment are in [`crate::environment`].
+//! Functions of the C library that this library stands in for, and small ones that keep something between calls, which each rank is to have for itself.
 
-use crate::generators::Random;
-use crate::host::host;
-use crate::rank::{AtEnd, Rank, running};
-use libc::{c_double, c_int, c_long, c_uint, c_void};
+use crate::rank::running;
+use libc::{FILE, c_char, c_int, c_void, time_t, tm};
 use std::ffi::CStr;
 
 /// The function of this name that this library stands in for.
@@ -14,79 +11,14 @@ pub fn next(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-fn end_by(name: &CStr, code: c_int) -> ! {
-    if let Some(function) = next(name) {
-        // SAFETY: the C library's function of one of these names has this type.
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> !>(function)(code) }
-    }
-    std::process::abort()
-}
-
-/// The process ends, with what it has printed. What the program has for its end was each rank's.
-pub fn end_process(code: c_int) -> ! {
-    // SAFETY: null means all streams.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
-    end_by(c"_exit", code)
-}
-
-/// `rank`, which runs, does what it does at its end.
-pub fn end_rank(rank: &Rank, code: c_int) -> ! {
-    loop {
-        let last = rank.at_end.borrow_mut().pop();
-        let Some((function, argument)) = last else { break };
-        // SAFETY: the program's own, and its argument, as it was given for this.
-        unsafe { function(argument) };
-    }
-    // SAFETY: null means all streams.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
-    rank.end(code)
-}
-
-/// See `exit(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn exit(code: c_int) -> ! {
-    match running() {
-        Some(rank) => end_rank(rank, code),
-        None => end_by(c"exit", code),
-    }
-}
-
-/// See `_exit(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn _exit(code: c_int) -> ! {
-    match running() {
-        Some(rank) => {
-            // Who aborts a job has the process ended in a second, should this not do it; reports may take longer.
-            // SAFETY: takes an integer.
-            unsafe { libc::alarm(0) };
-            rank.end(code)
-        }
-        None => end_by(c"_exit", code),
-    }
-}
-
-/// See `_Exit(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn _Exit(code: c_int) -> ! {
-    _exit(code)
-}
-
-/// See the C++ ABI; `atexit` comes here too.
+/// The function of this name that this library stands in for, as a function of type `F`.
 ///
 /// # Safety
-/// As there.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cxa_atexit(function: AtEnd, argument: *mut c_void, module: *mut c_void) -> c_int {
-    if let Some(rank) = running() {
-        rank.at_end.borrow_mut().push((function, argument));
-        return 0;
-    }
-    let Some(real) = next(c"__cxa_atexit") else {
-        return -1;
-    };
-    type Real = unsafe extern "C" fn(AtEnd, *mut c_void, *mut c_void) -> c_int;
-    // SAFETY: the C library's function of this name has this type, and is given what was given here.
-    unsafe { std::mem::transmute::<*mut c_void, Real>(real)(function, argument, module) }
+/// It has that type.
+pub unsafe fn next_as<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: as long as an address, and the caller's promise.
+    next(name).map(|function| unsafe { std::mem::transmute_copy(&function) })
 }
 
 /// See `fclose(3)`. The standard streams are all ranks': they stay open, with what was written to them on its way.
@@ -94,11 +26,11 @@ pub unsafe extern "C" fn __cxa_atexit(function: AtEnd, argument: *mut c_void, mo
 /// # Safety
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
+pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
     unsafe extern "C" {
-        static stdin: *mut libc::FILE;
-        static stdout: *mut libc::FILE;
-        static stderr: *mut libc::FILE;
+        static stdin: *mut FILE;
+        static stdout: *mut FILE;
+        static stderr: *mut FILE;
     }
     // SAFETY: variables of the C library's, which nobody changes meanwhile: the process has one thread.
     let standard = unsafe { [stdin, stdout, stderr] };
@@ -106,114 +38,65 @@ pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
         // SAFETY: an open stream.
         return unsafe { libc::fflush(stream) };
     }
-    let Some(real) = next(c"fclose") else {
-        return libc::EOF;
-    };
-    type Real = unsafe extern "C" fn(*mut libc::FILE) -> c_int;
-    // SAFETY: as for `__cxa_atexit`.
-    unsafe { std::mem::transmute::<*mut c_void, Real>(real)(stream) }
-}
-
-/// The program wants what ranks in one process cannot have.
-fn refuse(rank: &Rank, what: &str) -> ! {
-    eprintln!(
-        "farpost sim: rank {} {what}, which ranks in one process cannot: run it without --one-process",
-        rank.number
-    );
-    if let Some(host) = host() {
-        host.memory.set_abort(rank.number, 1, what);
+    // SAFETY: the C library's function of this name has this type, and is given what was given here.
+    unsafe {
+        let real = next_as::<unsafe extern "C" fn(*mut FILE) -> c_int>(c"fclose");
+        real.map_or(libc::EOF, |real| real(stream))
     }
-    rank.end(1)
 }
 
-/// See `pthread_create(3)`.
+/// See `strtok(3)`.
 ///
 /// # Safety
 /// As there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_create(
-    thread: *mut c_void,
-    attributes: *const c_void,
-    function: *mut c_void,
-    argument: *mut c_void,
-) -> c_int {
-    if let Some(rank) = running() {
-        refuse(rank, "starts a thread");
-    }
-    let Some(real) = next(c"pthread_create") else {
-        return libc::EAGAIN;
+pub unsafe extern "C" fn strtok(string: *mut c_char, separators: *const c_char) -> *mut c_char {
+    thread_local!(static BESIDE: std::cell::Cell<*mut c_char> = const { std::cell::Cell::new(std::ptr::null_mut()) });
+    let kept = running().map_or_else(
+        || BESIDE.with(std::cell::Cell::as_ptr),
+        |rank| rank.token.as_ptr(),
+    );
+    // SAFETY: the caller's promise, and room for where the next call goes on.
+    unsafe { libc::strtok_r(string, separators, kept) }
+}
+
+type Split = unsafe extern "C" fn(*const time_t, *mut tm) -> *mut tm;
+
+/// A function that gives the address of a `tm`, which is the running rank's.
+unsafe fn split(name: &CStr, time: *const time_t, into: Split) -> *mut tm {
+    let Some(rank) = running() else {
+        // SAFETY: the C library's function of one of these names has this type, and is given what was given here.
+        return unsafe {
+            let real = next_as::<unsafe extern "C" fn(*const time_t) -> *mut tm>(name);
+            real.map_or(std::ptr::null_mut(), |real| real(time))
+        };
     };
-    type Real = unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, *mut c_void) -> c_int;
-    // SAFETY: as for `__cxa_atexit`.
-    unsafe { std::mem::transmute::<*mut c_void, Real>(real)(thread, attributes, function, argument) }
-}
-
-/// See `fork(2)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn fork() -> libc::pid_t {
-    if let Some(rank) = running() {
-        refuse(rank, "calls fork");
+    unsafe extern "C" {
+        fn tzset();
     }
-    match next(c"fork") {
-        // SAFETY: as for `__cxa_atexit`.
-        Some(real) => unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> libc::pid_t>(real)() },
-        None => -1,
+    // SAFETY: the caller's promise, and room for a `tm`.
+    unsafe {
+        tzset();
+        into(time, rank.time.as_ptr())
     }
 }
 
-/// Of the running rank, or of the process where none runs.
-fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
-    thread_local!(static BESIDE: std::cell::RefCell<Box<Random>> = std::cell::RefCell::default());
-    match running() {
-        Some(rank) => body(&mut rank.random.borrow_mut()),
-        None => BESIDE.with_borrow_mut(|random| body(random)),
-    }
+/// See `localtime(3)`.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn localtime(time: *const time_t) -> *mut tm {
+    // SAFETY: the caller's promise.
+    unsafe { split(c"localtime", time, libc::localtime_r) }
 }
 
-/// See `random(3)`.
+/// See `gmtime(3)`.
+///
+/// # Safety
+/// As there.
 #[unsafe(no_mangle)]
-pub extern "C" fn random() -> c_long {
-    with_random(Random::draw).into()
-}
-
-/// See `random(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn srandom(seed: c_uint) {
-    with_random(|random| random.seed(seed));
-}
-
-/// See `rand(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn rand() -> c_int {
-    with_random(Random::draw)
-}
-
-/// See `rand(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn srand(seed: c_uint) {
-    srandom(seed);
-}
-
-/// See `drand48(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn srand48(seed: c_long) {
-    with_random(|random| random.seed_48(seed));
-}
-
-/// See `drand48(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn drand48() -> c_double {
-    with_random(Random::real_48)
-}
-
-/// See `drand48(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn lrand48() -> c_long {
-    with_random(|random| random.integer_48(false))
-}
-
-/// See `drand48(3)`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mrand48() -> c_long {
-    with_random(|random| random.integer_48(true))
+pub unsafe extern "C" fn gmtime(time: *const time_t) -> *mut tm {
+    // SAFETY: the caller's promise.
+    unsafe { split(c"gmtime", time, libc::gmtime_r) }
 }

@@ -1,8 +1,9 @@
 //! A rank, as it is known to the coordinator: the program on a stack of its own, which asks the machine and waits for its turn.
 
+use crate::ends;
+use crate::floating::Environment;
 use crate::host::Host;
 use crate::rank::{Rank, Stop, set_running};
-use crate::stand_ins;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use farpost_job::End;
 use farpost_sim::coordinator::{Connection, Said};
@@ -21,24 +22,26 @@ pub struct Turns {
     host: &'static Host,
     rank: &'static Rank,
     environment: *mut *mut c_char,
+    floating: Environment,
     coroutine: Option<Coroutine<(), Stop, (), RankStack>>,
 }
 
 impl Turns {
     /// Of a rank that has not begun.
     pub fn new(host: &'static Host, number: u32, stack: RankStack) -> Self {
-        let rank = Rank::new(number);
+        let rank = Rank::new(number, stack.guard());
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Stop>, ()| {
             rank.begin(yielder);
             let (argc, argv) = host.surroundings.arguments();
             // SAFETY: strings that live as long as the process, and variables that this rank finds as they were at the start.
             let code = unsafe { host.program.begin(argc, argv, environ) };
-            stand_ins::end_rank(rank, code)
+            ends::end_rank(rank, code)
         });
         Self {
             host,
             rank,
             environment: std::ptr::null_mut(),
+            floating: Environment::now(),
             coroutine: Some(coroutine),
         }
     }
@@ -63,10 +66,12 @@ impl Turns {
         // SAFETY: the C library's variable (or the program's in its place), of a process with one thread.
         unsafe { environ = self.environment };
         set_running(Some(rank));
+        let floating = self.floating.exchange();
         let stop = match coroutine.resume(()) {
             CoroutineResult::Yield(stop) => stop,
             CoroutineResult::Return(()) => Stop::Ended(0),
         };
+        self.floating = floating.exchange();
         set_running(None);
         // SAFETY: as above.
         self.environment = unsafe { environ };

@@ -7,13 +7,20 @@
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack, StackPointer};
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes of a stack, of ranks that are Rust. Only what is used takes memory.
 pub const BYTES: usize = 1 << 20;
 
-/// Bytes below it where nothing may be.
+/// Bytes at its lower end where nothing may be; of longer stacks, as many as the system keeps below that of a process.
 const GUARD: usize = 1 << 16;
+const LONG_GUARD: usize = 1 << 20;
+
+/// Bytes of the guard of a stack of so many bytes, both together.
+pub fn guard_of(bytes: usize) -> usize {
+    if bytes > BYTES { LONG_GUARD } else { GUARD }
+}
 
 /// `MADV_GUARD_INSTALL`
 const GUARD_INSTALL: i32 = 102;
@@ -40,7 +47,7 @@ pub struct RankStack {
     _valgrind: ValgrindStackRegistration,
 }
 
-/// `count` stacks of so many bytes, a multiple of the guard's.
+/// `count` stacks of so many bytes, their guards included, of which they are multiples.
 ///
 /// # Errors
 /// There is no address space for them, or no guards.
@@ -65,7 +72,7 @@ pub fn stacks(count: usize, bytes: usize) -> io::Result<impl Iterator<Item = io:
     });
     Ok((0..count).map(move |number| {
         let limit = start + number * bytes;
-        guard(limit)?;
+        guard(limit, guard_of(bytes))?;
         Ok(RankStack {
             limit,
             bytes,
@@ -76,14 +83,21 @@ pub fn stacks(count: usize, bytes: usize) -> io::Result<impl Iterator<Item = io:
 }
 
 /// From now on whoever touches the lowest bytes of a stack ends by a signal.
-fn guard(limit: usize) -> io::Result<()> {
+fn guard(limit: usize, len: usize) -> io::Result<()> {
     // SAFETY: these pages are the lowest of a stack that nobody uses yet.
-    let installed = unsafe { libc::madvise(limit as *mut _, GUARD, GUARD_INSTALL) == 0 };
+    let installed = unsafe { libc::madvise(limit as *mut _, len, GUARD_INSTALL) == 0 };
     // SAFETY: as above.
-    if installed || unsafe { libc::mprotect(limit as *mut _, GUARD, libc::PROT_NONE) == 0 } {
+    if installed || unsafe { libc::mprotect(limit as *mut _, len, libc::PROT_NONE) == 0 } {
         return Ok(());
     }
     Err(io::Error::last_os_error())
+}
+
+impl RankStack {
+    /// Whoever touches these addresses has used it up.
+    pub fn guard(&self) -> Range<usize> {
+        self.limit..self.limit + guard_of(self.bytes)
+    }
 }
 
 impl Drop for RankStack {
@@ -92,8 +106,8 @@ impl Drop for RankStack {
         // SAFETY: the stack's own pages, above its guard; no coroutine is on it any more.
         unsafe {
             libc::madvise(
-                (self.limit + GUARD) as *mut _,
-                self.bytes - GUARD,
+                self.guard().end as *mut _,
+                self.bytes - self.guard().len(),
                 libc::MADV_DONTNEED,
             )
         };

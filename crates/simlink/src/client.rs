@@ -3,10 +3,10 @@
 //! The process keeps its clock between two questions, and asks about nothing that cannot have changed.
 
 use crate::compute::Meter;
+use crate::connection::{Buffers, Connection, WRONG};
 use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
-use crate::way::{Buffers, WRONG, Way};
 use crate::wire::{
     Admitted, Answer, Ask, Bytes, Compute, INLINE, Question, Reply, VERSION, Welcome, faults_of,
     permission_of, route_of, transfer_of, writes,
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// The link of this process to its coordinator.
 pub struct Client {
-    way: Way,
+    connection: Connection,
     me: Peer,
     welcome: Welcome,
     neighbours: u32,
@@ -49,7 +49,7 @@ impl Client {
     /// # Errors
     /// A sentence: nobody is there, or refuses.
     pub fn connect(name: &str, rank: u32, size: u32) -> Result<Self, String> {
-        let way = Way::to(name)
+        let connection = Connection::to(name)
             .map_err(|error| format!("reaching the simulation's coordinator at {name}: {error}"))?;
         let mut buffers = Buffers::default();
         let ask = Ask::Hello {
@@ -57,7 +57,7 @@ impl Client {
             rank,
             size,
         };
-        let answer = way
+        let answer = connection
             .ask(&Question { spent: 0, ask }, &mut buffers)
             .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
@@ -74,13 +74,13 @@ impl Client {
         let watches = welcome.calls || welcome.compute != Compute::Nothing;
         shared_clock::begin(Ps(welcome.tick), watches);
         shared_clock::set(answer.clock);
-        let meter = match (way.instructions(), welcome.compute) {
+        let meter = match (connection.instructions(), welcome.compute) {
             (Some(count), Compute::Counted(megahertz)) => Some(Meter::counted(count, megahertz)),
             (_, wished) => Meter::new(wished)?,
         };
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
-            way,
+            connection,
             me: Peer(rank),
             neighbours: welcome.host_of.iter().filter(|host| **host == mine).count() as u32,
             welcome,
@@ -103,7 +103,7 @@ impl Client {
 
     /// Whether the coordinator is within this process, as are all others: it has one thread.
     pub fn is_within(&self) -> bool {
-        self.way.is_within()
+        self.connection.is_within()
     }
 
     /// Whether the machine is to be told of functions that the program calls.
@@ -133,7 +133,7 @@ impl Client {
     fn ask(&self, ask: Ask<'_>) -> Reply {
         let buffers = &mut *self.buffers.borrow_mut();
         let spent = shared_clock::take_spent();
-        let answer = self.way.ask(&Question { spent, ask }, buffers);
+        let answer = self.connection.ask(&Question { spent, ask }, buffers);
         self.take(answer)
     }
 
@@ -165,7 +165,7 @@ impl Client {
         if self.touched.replace(false) {
             return;
         }
-        let answer = self.way.rest(shared_clock::take_spent(), is_over);
+        let answer = self.connection.rest(shared_clock::take_spent(), is_over);
         self.take(answer);
         // Whoever asked for this looks around now.
         self.touched.set(false);

@@ -11,7 +11,7 @@ use rustix::net::{
 use std::os::fd::OwnedFd;
 
 /// How the coordinator is asked.
-pub(crate) enum Way {
+pub(crate) enum Connection {
     Socket(OwnedFd),
     Call(Call),
 }
@@ -54,7 +54,7 @@ impl Count for Shared {
     }
 }
 
-impl Way {
+impl Connection {
     /// To the coordinator within this process if there is one, else to that with the socket of this name.
     pub(crate) fn to(name: &str) -> Result<Self, Errno> {
         // SAFETY: whoever has a symbol of this name has a function of this type there; null is `None`.
