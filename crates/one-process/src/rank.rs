@@ -31,6 +31,8 @@ pub struct Rank {
     /// Whether the program's own functions for the end were called.
     pub finished: Cell<bool>,
     pub random: RefCell<Box<Random>>,
+    /// Of its thread, by key.
+    pub values: RefCell<Vec<*const c_void>>,
     /// Where `strtok` goes on.
     pub token: Cell<*mut c_char>,
     /// What `localtime` and `gmtime` point at.
@@ -81,6 +83,7 @@ impl Rank {
             at_quick_end: RefCell::default(),
             finished: Cell::new(false),
             random: RefCell::default(),
+            values: RefCell::default(),
             token: Cell::new(ptr::null_mut()),
             // SAFETY: numbers and an address, which may be null.
             time: Cell::new(unsafe { std::mem::zeroed() }),
@@ -113,6 +116,9 @@ pub extern "C" fn farpost_sim_instructions() -> u64 {
     host().map_or(0, Host::instructions)
 }
 
+/// Bytes that are kept for an answer while a rank waits.
+const KEPT: usize = 256;
+
 /// What the library asks the machine by ([`CALL`](farpost_simlink::connection::CALL)).
 ///
 /// # Safety
@@ -128,6 +134,8 @@ pub unsafe extern "C" fn farpost_sim_call(
     };
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(question, len) };
+    // What it was answered before is read by now.
+    rank.answer.borrow_mut().shrink_to(KEPT);
     rank.question.replace(bytes.to_vec());
     rank.stop(Stop::Asked);
     let answer = rank.answer.borrow();

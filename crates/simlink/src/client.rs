@@ -213,6 +213,13 @@ fn wrong() -> ! {
     std::process::exit(1)
 }
 
+/// As long as memory with a file behind it would be; what is too long for a number is left to the system to refuse.
+fn whole_pages(len: usize) -> usize {
+    const PAGE: usize = 4096;
+    let len = len.max(1).checked_next_multiple_of(PAGE);
+    len.unwrap_or(usize::MAX & !(PAGE - 1))
+}
+
 impl Link for Client {
     /// As other networks' between processes: which one it is, is chosen when the process starts.
     const PACKET_BYTES: usize = farpost_fabric::PACKET_BYTES;
@@ -304,7 +311,11 @@ impl Link for Client {
     }
 
     fn allocate(&self, len: usize) -> Result<Mapping> {
-        Mapping::shared(len)
+        match self.is_within() {
+            // A descriptor and a mapping of the system's for each are too many for thousands of ranks.
+            true => Mapping::private(whole_pages(len), (self.me, SegmentId(0))),
+            false => Mapping::shared(len),
+        }
     }
 
     fn detach(&self, memory: &Mapping) -> Result<()> {

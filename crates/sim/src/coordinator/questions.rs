@@ -16,6 +16,9 @@ use farpost_simlink::wire::{
 };
 use std::time::Duration;
 
+/// Bytes that are kept for answers to a process.
+const KEPT: usize = 256;
+
 /// A process's place at the machine.
 #[derive(Default)]
 pub(super) struct Seat {
@@ -184,6 +187,8 @@ impl<W: Watch> Coordinator<W> {
             Some(connection) => connection.tell(&seat.answer),
             None => false,
         };
+        // The first answer is by far the longest.
+        seat.answer.shrink_to(KEPT);
         (!told).then(|| Done::Gone("its process has ended".into()))
     }
 
