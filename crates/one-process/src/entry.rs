@@ -1,7 +1,7 @@
 //! Where the program starts: between the C library's start and `main`.
 
-use crate::modules::Module;
-use crate::program::{Main, Program};
+use crate::modules::{Main, Module};
+use crate::program::Program;
 use crate::segments::Segments;
 use crate::{ends, modules, run, stand_ins};
 use farpost_sim::plan::VARIABLE;

@@ -1,8 +1,7 @@
 //! The program and its libraries, as they are loaded.
 
-use crate::program::Main;
 use crate::words;
-use libc::{Elf64_Phdr, c_int, c_void};
+use libc::{Elf64_Phdr, c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::path::Path;
@@ -24,6 +23,9 @@ const SHARED: [&str; 14] = [
     "libstdc++.so",
     "libgfortran.so",
 ];
+
+/// A program's `main`, and what runs before it.
+pub type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
 /// What a function of the program's for its end is.
 pub type Destructor = unsafe extern "C" fn();

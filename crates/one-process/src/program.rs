@@ -1,11 +1,8 @@
 //! What is run as each rank: the program's `main`, and what is run before and after it.
 
-use crate::modules::Module;
+use crate::modules::{Main, Module};
 use crate::segments::Segments;
 use libc::{c_char, c_int};
-
-/// A program's `main`, and what runs before it.
-pub type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 
 /// What is run as each rank.
 pub struct Program {
