@@ -1,6 +1,6 @@
 //! The program and its libraries, as they are loaded.
 
-use crate::words;
+use crate::library_variables;
 use libc::{Elf64_Phdr, c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -190,7 +190,7 @@ impl Module {
         let shared = self
             .copies
             .iter()
-            .filter(|(name, ..)| is_shared(name) && !words::has(name));
+            .filter(|(name, ..)| is_shared(name) && !library_variables::has(name));
         shared.map(|(_, start, len)| (*start, *len))
     }
 
@@ -283,7 +283,7 @@ mod tests {
     fn variables_of_the_c_library_are_shared() {
         assert!(is_shared(c"stdout"));
         assert!(!is_shared(c"of_nobody"));
-        assert!(words::has(c"optind") && !words::has(c"stdout"));
+        assert!(library_variables::has(c"optind") && !library_variables::has(c"stdout"));
     }
 
     #[test]

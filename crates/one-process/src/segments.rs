@@ -2,10 +2,10 @@
 //!
 //! They have one place in memory, which the code knows. There are the running rank's; those of the others are kept, each in a piece of memory as long as all
 //! segments together. The C library's and the like are the process's: what they keep is made for many users (streams, the heap), and ranks share it, but for
-//! some words ([`crate::words`]).
+//! some words ([`crate::library_variables`]).
 
+use crate::library_variables;
 use crate::modules::Module;
-use crate::words;
 
 /// Memory of a segment, and where its bytes are in what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Segments {
     /// Those of this process, as they are now.
     pub fn find(modules: &[Module]) -> Self {
         let mut found: Vec<(usize, usize)> = modules.iter().flat_map(|it| it.variables.clone()).collect();
-        for (start, len) in words::all() {
+        for (start, len) in library_variables::all() {
             // The program's copy of a library's variable is among its own.
             if !found
                 .iter()
