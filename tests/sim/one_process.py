@@ -150,6 +150,18 @@ class OneProcess(unittest.TestCase):
         self.assertEqual(len(lines), 12)
         self.assertEqual([line for line in lines if line.endswith("wrong")], [f"rank {rank}: 0 wrong" for rank in range(3)])
 
+    def test_long_variables(self):
+        lines = self.both("--machine", "cluster-100g", "--per-host", 1, "-n", 5, build("arrays"))
+        self.assertEqual(lines, [f"rank {rank}: 0 wrong" for rank in range(5)])
+        # What no rank has written takes no memory, and is not copied.
+        code, out, said = sim("-q", "--one-process", "-n", 60, build("arrays"))
+        self.assertEqual((code, out.count(": 0 wrong")), (0, 60), said)
+
+    def test_a_program_with_its_own_malloc_is_refused(self):
+        code, out, said = sim("-q", "--one-process", "-n", 2, build("heap"))
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(said, "farpost sim: the program brings its own malloc, which ranks in one process cannot share: run it without --one-process\n")
+
     def test_a_stack_that_is_used_up_is_told(self):
         code, out, said = sim("-q", "--one-process", "-n", 3, build("keeps"), "-d", 4000)
         self.assertEqual((code, out), (-11, ""))

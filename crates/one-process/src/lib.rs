@@ -22,6 +22,7 @@ mod library_variables;
 mod modules;
 mod numbers;
 mod options;
+mod paged;
 mod program;
 mod rank;
 mod refusals;

@@ -43,6 +43,8 @@ pub struct Module {
     copies: Vec<(CString, usize, usize)>,
     /// What is run before `main`, and at the end, both in their order.
     pub constructors: Vec<Main>,
+    /// Whether memory of all this process comes from it.
+    pub has_heap: bool,
     pub destructors: Vec<Destructor>,
 }
 
@@ -123,12 +125,17 @@ unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_
         let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         loads.into_iter().any(|load| range(base, load).contains(&address))
     };
-    if SHARED.iter().any(|shared| name.starts_with(shared)) || has(here) {
+    // SAFETY: a plain question for a symbol.
+    let has_heap = has(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) }.addr());
+    // A library that stands in for the C library's heap serves all ranks as that one does.
+    let is_heap = has_heap && !found.is_empty();
+    if SHARED.iter().any(|shared| name.starts_with(shared)) || has(here) || is_heap {
         return 0;
     }
     let mut module = Module {
         names: vec![name],
         variables: variables(info, base, headers),
+        has_heap,
         ..Module::default()
     };
     if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) {

@@ -39,7 +39,7 @@ pub fn run(program: Program, arguments: Vec<CString>) -> i32 {
     }
 }
 
-fn try_run(program: Program, arguments: Vec<CString>) -> Result<i32, String> {
+fn try_run(mut program: Program, arguments: Vec<CString>) -> Result<i32, String> {
     let began = now();
     let plan = std::env::var(VARIABLE).map_err(|e| format!("{VARIABLE}: {e}"))?;
     let plan: Plan = serde_json::from_str(&plan).map_err(|e| format!("{VARIABLE}: {e}"))?;
@@ -62,6 +62,14 @@ fn try_run(program: Program, arguments: Vec<CString>) -> Result<i32, String> {
         Compute::Counted(_) => Some(Instructions::begin()?),
         Compute::Nothing | Compute::Measured(_) => None,
     };
+    if program.modules.iter().any(|it| it.has_heap) {
+        return Err(
+            "the program brings its own malloc, which ranks in one process cannot share: run it without --one-process".into(),
+        );
+    }
+    if let Some(segments) = &mut program.segments {
+        segments.page(plan.ranks as usize);
+    }
     let host = Host::begin(program, Surroundings::new(arguments), memory, instructions);
     signals::tell_of_them();
     let no_stack = |error| format!("no stacks for {} ranks: {error}", plan.ranks);

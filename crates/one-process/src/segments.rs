@@ -6,6 +6,10 @@
 
 use crate::library_variables;
 use crate::modules::Module;
+use crate::paged::{Paged, whole_pages};
+
+/// Bytes of variables that are pages rather than copied.
+const LONG: usize = 256 << 10;
 
 /// Memory of a segment, and where its bytes are in what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub struct Segments {
     bytes: usize,
     /// As they were at the start.
     first: Box<[u8]>,
+    /// Long ones, and where their first bytes are in `first`.
+    paged: Vec<(Paged, usize)>,
     /// Those of ranks that have run.
     kept: Vec<Kept>,
     /// Whose are in their place.
@@ -76,6 +82,7 @@ impl Segments {
             parts,
             bytes,
             first: vec![0; bytes].into_boxed_slice(),
+            paged: Vec::new(),
             kept: Vec::new(),
             whose: None,
         };
@@ -100,6 +107,34 @@ impl Segments {
                 })
         });
         self.parts = parts.collect();
+    }
+
+    /// Long ones are pages of `ranks` ranks from now on, which are not copied.
+    pub fn page(&mut self, ranks: usize) {
+        for part in self.parts.clone() {
+            let pages = whole_pages(part.start..part.start + part.len);
+            if pages.len() >= LONG
+                && let Some(paged) = Paged::new(&pages, ranks)
+            {
+                self.leave_out(pages.start, pages.len());
+                self.paged.push((paged, part.at + pages.start - part.start));
+            }
+        }
+        // What is kept has no bytes of theirs.
+        let mut bytes = 0;
+        let before = std::mem::take(&mut self.parts);
+        let mut first = Vec::new();
+        for part in before {
+            first.extend_from_slice(&self.first[part.at..part.at + part.len]);
+            self.parts.push(Part { at: bytes, ..part });
+            bytes += part.len;
+        }
+        for (paged, at) in &mut self.paged {
+            let len = paged.place().len();
+            first.extend_from_slice(&self.first[*at..*at + len]);
+            *at = first.len() - len;
+        }
+        (self.bytes, self.first) = (bytes, first.into_boxed_slice());
     }
 
     fn keep(&self, to: &mut [u8]) {
@@ -135,9 +170,17 @@ impl Segments {
             self.keep(&mut kept);
             self.kept[last] = Kept::Bytes(kept);
         }
+        let begins = !matches!(self.kept.get(rank as usize), Some(Kept::Bytes(_)));
         match self.kept.get(rank as usize) {
             Some(Kept::Bytes(kept)) => self.put(kept),
             _ => self.put(&self.first),
+        }
+        for (paged, at) in &self.paged {
+            if begins {
+                paged.begin(rank, &self.first[*at..*at + paged.place().len()]);
+            }
+            // SAFETY: the promise of `of`.
+            unsafe { paged.enter(rank) };
         }
         self.whose = Some(rank);
     }
@@ -151,6 +194,9 @@ impl Segments {
             self.kept.resize(rank as usize + 1, Kept::Nothing);
         }
         self.kept[rank as usize] = Kept::Gone;
+        for (paged, _) in &self.paged {
+            paged.forget(rank);
+        }
     }
 
     /// Where the byte is that `rank` has at `address`, and how many of `len` lie together from there on; at 0, where nothing is, if it has ended.
@@ -158,6 +204,22 @@ impl Segments {
         if self.whose == Some(rank) {
             return (address, len);
         }
+        if let Some((paged, _)) = self
+            .paged
+            .iter()
+            .find(|(paged, _)| paged.place().contains(&address))
+        {
+            let now = match self.kept.get(rank as usize) {
+                Some(Kept::Bytes(_)) => paged.find(rank, address),
+                _ => 0,
+            };
+            return (now, len.min(paged.place().end - address));
+        }
+        // Paged ones begin behind all that lies together before them.
+        let ahead = self.paged.iter().map(|(paged, _)| paged.place().start);
+        let len = ahead
+            .filter(|start| *start > address)
+            .fold(len, |len, start| len.min(start - address));
         let before = self.parts.partition_point(|part| part.start <= address);
         if let Some(part) = before.checked_sub(1).map(|last| self.parts[last])
             && address - part.start < part.len
@@ -189,6 +251,7 @@ mod tests {
                 parts: parts.clone(),
                 bytes: 20,
                 first: Box::default(),
+                paged: Vec::new(),
                 kept: Vec::new(),
                 whose: None,
             };
