@@ -11,7 +11,7 @@ target=${2:-${CARGO_TARGET_DIR:-$root/target}}/release
 cd "$root"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
-for file in libmpi_abi.so libfarpost_clock.so mpiexec farpost; do
+for file in libmpi_abi.so libfarpost_clock.so libfarpost_ranks.so mpiexec farpost; do
     [ -e "$target/$file" ] || { echo "install: $target/$file is missing: run make build first" >&2; exit 1; }
 done
 if command -v readelf >/dev/null 2>&1; then
@@ -58,6 +58,7 @@ done
 put "$target/libmpi_abi.so" lib/libmpi_abi.so.1 755
 ln -sf libmpi_abi.so.1 "$prefix/lib/libmpi_abi.so"
 put "$target/libfarpost_clock.so" lib/libfarpost_clock.so.1 755
+put "$target/libfarpost_ranks.so" lib/libfarpost_ranks.so.1 755
 
 "$target/farpost-apigen" header mpi "$work/mpi.h"
 put "$work/mpi.h" include/mpi.h 644

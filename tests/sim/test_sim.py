@@ -17,6 +17,7 @@ import unittest
 
 from support import FARPOST, HERE, PREFIX, WORK, build, sim
 from interfaces import Interfaces, Outside, Threads  # noqa: F401
+from one_process import OneProcess  # noqa: F401
 
 PAPERS_COLLECTIVES = (
     "gather,gatherv,scatter,scatterv,bcast,allgather,allgatherv,alltoall,alltoallv,reduce,reduce_scatter,allreduce,scan"

@@ -142,7 +142,7 @@ pub(crate) fn start(cx: &'static Cx, reason: Reason, near: bool, step: Step) -> 
     if wanted.running.borrow().is_some() {
         return Ok(());
     }
-    let Some(node) = cx.node.get() else {
+    let Some(node) = cx.node.get().filter(|node| node.permits_threads()) else {
         return Ok(());
     };
     let tick = Duration::from_micros(node.settings.progress.tick_us);

@@ -2,25 +2,22 @@
 //!
 //! This process owns the machine and its virtual time; the ranks are ordinary processes that `mpiexec` starts, one of which runs at a time.
 
+mod one_process;
+
 use crate::output;
 use clap::Args;
-use farpost_sim::coordinator::{
-    Coordinator, CoordinatorError, Listener, Settings, Watch, without_randomisation,
-};
+use farpost_sim::coordinator::{Coordinator, CoordinatorError, Listener, Watch, without_randomisation};
 use farpost_sim::core::Core;
 use farpost_sim::machine::Machine;
-use farpost_sim::net::Harm;
-use farpost_sim::record::ENTRIES;
-use farpost_sim::time::Ps;
-use farpost_sim::trace::{self, Publisher, Snapshot};
+use farpost_sim::plan::Plan;
+use farpost_sim::trace::{Publisher, Snapshot};
 use farpost_simlink::compute::Instructions;
 use farpost_simlink::wire::{Compute, SOCKET};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -69,6 +66,9 @@ pub struct Options {
     /// Print the adapters' counters and status registers
     #[arg(long)]
     registers: bool,
+    /// All ranks in one process: for thousands of them. C programs with one thread
+    #[arg(long)]
+    one_process: bool,
     /// No progress bar, no report
     #[arg(short, long)]
     quiet: bool,
@@ -100,49 +100,25 @@ fn compute(text: &str) -> Result<Compute, String> {
 }
 
 impl Options {
-    /// Whether the run is written down.
-    fn records(&self) -> bool {
-        self.trace.is_some() || self.explain
-    }
-}
-
-/// What the options ask for after the run.
-fn show(options: &Options, core: &Core) -> Result<(), String> {
-    let failed = |what: &Path, error: std::io::Error| format!("writing {}: {error}", what.display());
-    let file = |path: &Path, write: &dyn Fn(&mut BufWriter<File>) -> std::io::Result<()>| {
-        let file = File::create(path).map_err(|e| failed(path, e))?;
-        let mut file = BufWriter::new(file);
-        write(&mut file)
-            .and_then(|()| file.flush())
-            .map_err(|e| failed(path, e))
-    };
-    if let Some(path) = &options.trace {
-        file(path, &|out| trace::perfetto(core, out))?;
-    }
-    if let Some(path) = &options.network {
-        file(path, &|out| trace::network(core, out))?;
-    }
-    let mut text = Vec::new();
-    let parts: [(bool, Part); 3] = [
-        (options.explain, |core, out| trace::explain(core, out)),
-        (options.utilisation, |core, out| trace::utilisation(core, out)),
-        (options.registers, |core, out| trace::registers(core, out)),
-    ];
-    for (wanted, part) in parts {
-        if wanted {
-            part(core, &mut text).map_err(|e| e.to_string())?;
+    fn plan(&self) -> Plan {
+        Plan {
+            machine: self.machine.clone(),
+            ranks: self.ranks,
+            per_host: self.per_host,
+            seed: self.seed,
+            set: self.set.clone(),
+            faults: self.faults.clone(),
+            compute: self.compute,
+            patience: self.patience,
+            trace: self.trace.clone(),
+            network: self.network.clone(),
+            explain: self.explain,
+            utilisation: self.utilisation,
+            registers: self.registers,
+            quiet: self.quiet,
         }
     }
-    // Behind what the program printed.
-    output::out(&String::from_utf8_lossy(&text));
-    Ok(())
 }
-
-/// Something that is printed after the run.
-type Part = fn(&Core, &mut Vec<u8>) -> std::io::Result<()>;
-
-/// A look at the clock takes this.
-const TICK: Ps = Ps(25_000);
 
 /// The job's launcher and what is shown of the run.
 struct Job {
@@ -224,28 +200,9 @@ fn list() -> ExitCode {
     output::out(&text)
 }
 
-/// The machine as the options have it.
-fn machine(options: &Options) -> Result<Machine, String> {
-    let mut machine = Machine::open(&options.machine).map_err(|e| e.to_string())?;
-    for set in &options.set {
-        let (path, value) = set
-            .split_once('=')
-            .ok_or_else(|| format!("--set {set}: PATH=VALUE is expected"))?;
-        let changed = match (value.parse::<bool>(), value.parse::<i64>()) {
-            (Ok(value), _) => machine.with(path, value),
-            (_, Ok(value)) => machine.with(path, value),
-            _ => machine.with(path, value),
-        };
-        machine = changed.map_err(|e| format!("--set {set}: {e}"))?;
-    }
-    for fault in &options.faults {
-        machine = machine.with_fault(fault).map_err(|e| format!("--fault: {e}"))?;
-    }
-    Ok(machine)
-}
-
 fn prepare(options: &Options) -> Result<ExitCode, String> {
-    let machine = machine(options)?;
+    let plan = options.plan();
+    let machine = plan.machine()?;
     if let Ok(place) = std::env::var("FARPOST_PORTALS")
         && !matches!(&*place, "" | "inline")
     {
@@ -259,33 +216,11 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
         eprintln!("farpost sim: --compute counted:MHz: {why}; use --compute measured:K");
         return Ok(ExitCode::from(2));
     }
-    if options.ranks == 0 {
-        return Err("-n 0: a program has a rank at least".into());
+    let (core, settings) = plan.assemble(&machine)?;
+    device_fits(&machine, core.kernel.procs.hosts())?;
+    if options.one_process {
+        return Err(one_process::start(options, &plan, &machine));
     }
-    let hosts = machine
-        .hosts_for(options.ranks, options.per_host)
-        .map_err(|e| e.to_string())?;
-    let per_host = options.per_host.unwrap_or(machine.host.processors.0);
-    let placement = farpost_sim::placement(options.ranks, per_host);
-    device_fits(&machine, hosts)?;
-    let mut core =
-        farpost_sim::assemble(&machine, hosts, &placement, options.seed).map_err(|e| e.to_string())?;
-    if options.records() {
-        core.record(ENTRIES);
-    }
-    if !(0.1..=1e6).contains(&options.patience) {
-        return Err(format!(
-            "--patience {}: allowed is 0.1 to 1000000",
-            options.patience
-        ));
-    }
-    let settings = Settings {
-        machine: machine.name.clone(),
-        tick: TICK,
-        compute: options.compute,
-        patience: Duration::from_secs_f64(options.patience),
-        calls: options.records(),
-    };
     let listener = Listener::new()?;
     let child = launch(options, &machine, &listener)?;
     let bar = (!options.quiet && std::io::stderr().is_terminal()).then(|| {
@@ -304,7 +239,7 @@ fn prepare(options: &Options) -> Result<ExitCode, String> {
     };
     let mut coordinator = Coordinator::new(core, settings, job);
     let result = coordinator.run(&listener);
-    finish(options, &mut coordinator, &result)
+    finish(&plan, &mut coordinator, &result)
 }
 
 /// Whether MPI can go over what the user has chosen.
@@ -327,6 +262,24 @@ fn device_fits(machine: &Machine, hosts: u32) -> Result<(), String> {
 /// The launcher as a child of this process, on one processor: one process runs at a time.
 fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<Child, String> {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
+    fix(options);
+    let this = std::env::current_exe().map_err(|e| failed("finding this program", e))?;
+    let mut command = Command::new(&this);
+    command
+        .args(["run", "--bind-to", "none", "-n"])
+        .arg(options.ranks.to_string());
+    if let Some(library) = clock(options, &this)? {
+        command
+            .args(["-genv", "LD_PRELOAD"])
+            .arg(before_others(&[library]));
+    }
+    command.args(&options.program).env(SOCKET, listener.name());
+    surroundings(&mut command, machine);
+    command.spawn().map_err(|e| failed("starting the launcher", e))
+}
+
+/// Programs that are started are to find the same at every run, and to run on one processor: one process runs at a time.
+fn fix(options: &Options) {
     // Some containers refuse it. Where addresses play no part, runs are the same all the same.
     if let Err(error) = without_randomisation()
         && !options.quiet
@@ -339,27 +292,17 @@ fn launch(options: &Options, machine: &Machine, listener: &Listener) -> Result<C
     one.set(sched_getcpu());
     // Where it is refused, ranks only change processors more often.
     let _ = sched_setaffinity(None, &one);
-    let this = std::env::current_exe().map_err(|e| failed("finding this program", e))?;
-    let mut command = Command::new(&this);
+}
+
+/// What the library is to find in the environment.
+fn surroundings(command: &mut Command, machine: &Machine) {
     command
-        .args(["run", "--bind-to", "none", "-n"])
-        .arg(options.ranks.to_string());
-    // Its benchmarks read the system's clocks.
-    let measures = options.program.first().is_some_and(|program| is(&this, program));
-    if options.virtual_clock || measures {
-        let library = clock_library(&this)?;
-        command.args(["-genv", "LD_PRELOAD"]).arg(library);
-    }
-    command
-        .args(&options.program)
         .env("FARPOST_FABRIC", "sim")
-        .env("FARPOST_PROGRESS_THREAD", "0")
-        .env(SOCKET, listener.name());
+        .env("FARPOST_PROGRESS_THREAD", "0");
     let device = farpost_sim::device(machine);
     if !device.is_empty() && std::env::var_os("FARPOST_DEVICE").is_none() {
         command.env("FARPOST_DEVICE", device);
     }
-    command.spawn().map_err(|e| failed("starting the launcher", e))
 }
 
 /// Whether `program` is this one.
@@ -371,25 +314,38 @@ fn is(this: &Path, program: &OsString) -> bool {
         || program == "farpost"
 }
 
-/// The library that stands in for the system's clocks, from where this program lies; before whatever the user has loaded.
-fn clock_library(this: &Path) -> Result<OsString, String> {
-    const NAME: &str = "lib/libfarpost_clock.so.1";
-    let root = this.parent().and_then(Path::parent);
-    let library = root
-        .map(|root| root.join(NAME))
-        .filter(|library| library.exists());
-    let mut list = library
-        .ok_or_else(|| format!("--virtual-clock: {NAME} of this installation is missing"))?
-        .into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
+/// The library that stands in for the system's clocks, if it is wanted.
+fn clock(options: &Options, this: &Path) -> Result<Option<PathBuf>, String> {
+    // Its benchmarks read the system's clocks.
+    let measures = options.program.first().is_some_and(|program| is(this, program));
+    if options.virtual_clock || measures {
+        return installed(this, "lib/libfarpost_clock.so.1", "--virtual-clock").map(Some);
     }
-    Ok(list)
+    Ok(None)
+}
+
+/// A file of this installation, from where this program lies.
+fn installed(this: &Path, name: &str, option: &str) -> Result<PathBuf, String> {
+    let root = this.parent().and_then(Path::parent);
+    let file = root.map(|root| root.join(name)).filter(|file| file.exists());
+    file.ok_or_else(|| format!("{option}: {name} of this installation is missing"))
+}
+
+/// Libraries that are loaded first, before whatever the user has loaded.
+fn before_others(libraries: &[PathBuf]) -> OsString {
+    let mut list = OsString::new();
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    for library in libraries.iter().map(|it| it.as_os_str()).chain(others.as_deref()) {
+        if !list.is_empty() {
+            list.push(":");
+        }
+        list.push(library);
+    }
+    list
 }
 
 fn finish(
-    options: &Options,
+    plan: &Plan,
     coordinator: &mut Coordinator<Job>,
     result: &Result<(), CoordinatorError>,
 ) -> Result<ExitCode, String> {
@@ -412,21 +368,11 @@ fn finish(
         .child
         .wait()
         .map_err(|e| format!("waiting for the launcher: {e}"))?;
-    let took = job.begun.elapsed().as_secs_f64();
-    show(options, coordinator.core())?;
-    let harm = coordinator.core().kernel.net.harm();
-    if !options.quiet && harm != Harm::default() {
-        eprintln!(
-            "farpost sim: of all packets {} were lost, {} damaged; links sent {} again",
-            harm.lost, harm.damaged, harm.again
-        );
-    }
-    if !options.quiet && result.is_ok() {
-        eprintln!(
-            "farpost sim: {} of virtual time on {}, {took:.2} s of real time",
-            coordinator.core().kernel.now,
-            options.machine,
-        );
+    let took = job.begun.elapsed();
+    // Behind what the program printed.
+    output::out(&plan.show(coordinator.core())?);
+    for line in plan.report(coordinator.core(), took, result.is_ok()) {
+        eprintln!("farpost sim: {line}");
     }
     Ok(match result {
         // The launcher was told to end.

@@ -20,6 +20,14 @@ impl End {
             Self::Exit(libc::WEXITSTATUS(status))
         }
     }
+
+    /// The wait status of a process that ends so.
+    pub fn status(self) -> i32 {
+        match self {
+            Self::Exit(code) => (code & 0xff) << 8,
+            Self::Signal(signal) => signal & 0x7f,
+        }
+    }
 }
 
 /// The end of a sentence about the process.
@@ -68,5 +76,8 @@ mod tests {
         assert_eq!(End::of(9).to_string(), "was killed by signal 9 (SIGKILL)");
         // With a core dump.
         assert_eq!(End::of(11 | 0x80), End::Signal(11));
+        for end in [End::Exit(0), End::Exit(255), End::Signal(9)] {
+            assert_eq!(End::of(end.status()), end);
+        }
     }
 }

@@ -27,7 +27,7 @@ mod cores;
 mod descendants;
 mod domains;
 mod engine;
-mod environment;
+pub mod environment;
 mod front;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -43,7 +43,7 @@ mod place;
 mod plan;
 mod plumbing;
 mod program;
-mod report;
+pub mod report;
 pub mod roll;
 mod roll_call;
 mod signals;

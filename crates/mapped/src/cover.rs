@@ -66,6 +66,11 @@ impl Mapping {
     pub(crate) unsafe fn cover(&self, address: usize) -> Result<()> {
         let len = LocalMemory::len(self);
         check_private(address, len)?;
+        if !self.has_file() {
+            // Two places can have the same pages of a file only.
+            self.replace_given(true);
+            self.renew()?;
+        }
         let file = self.clone_file()?;
         // SAFETY: the caller vouches for the range that is covered so far.
         unsafe { self.end_cover()? };
@@ -271,10 +276,15 @@ mod tests {
 
     #[test]
     fn a_programs_memory_is_shown_and_given_back() {
+        shows_and_gives_back(Mapping::shared(3 * PAGE).unwrap());
+        // Such memory has a file only from then on.
+        shows_and_gives_back(Mapping::private(3 * PAGE, (Peer(0), SegmentId(1))).unwrap());
+    }
+
+    fn shows_and_gives_back(memory: Mapping) {
         let (mut first, mut second) = (Plain::new(3), Plain::new(3));
         first.bytes()[100] = 1;
         second.bytes()[100] = 2;
-        let memory = Mapping::shared(3 * PAGE).unwrap();
         // SAFETY: nobody else uses the ranges.
         unsafe { memory.overlay(first.0).unwrap() };
         let mut byte = [0];

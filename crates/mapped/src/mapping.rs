@@ -126,6 +126,11 @@ impl Mapping {
         *self.pages.file.borrow_mut() = file;
     }
 
+    /// Whether there is a file behind the mapping.
+    pub(crate) fn has_file(&self) -> bool {
+        self.pages.file.borrow().is_some()
+    }
+
     /// A descriptor of the file behind the mapping.
     pub fn clone_file(&self) -> Result<OwnedFd> {
         match &*self.pages.file.borrow() {

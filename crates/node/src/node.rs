@@ -152,6 +152,11 @@ impl Node {
         self.fabric.network().and_then(network::link).is_some()
     }
 
+    /// Whether threads can be started: not where all ranks of a simulated job are in one process.
+    pub fn permits_threads(&self) -> bool {
+        !self.simulated().is_some_and(Client::is_within)
+    }
+
     /// The number of each process's host, for the program: on a simulated machine, there.
     pub(crate) fn nodes(&self) -> &[u32] {
         match self.simulated() {

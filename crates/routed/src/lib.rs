@@ -208,6 +208,9 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
         access: Access,
         begin: impl FnOnce(&Mapping),
     ) -> Result<Mapping> {
+        if let Some(far) = self.only() {
+            return far.export_with(id, len, access, begin);
+        }
         let Some(far) = &self.far else {
             return self.near.export_with(id, len, access, begin);
         };
@@ -229,7 +232,7 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
     }
 
     delegate! {
-        to self.near {
+        to match self.only() { None => self.near, Some(far) => far } {
             fn allocate(&self, len: usize) -> Result<Mapping>;
             fn detach(&self, memory: &Mapping) -> Result<()>;
         }
@@ -241,6 +244,9 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
     }
 
     fn publish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
+        if let Some(far) = self.only() {
+            return far.publish(id, memory, access);
+        }
         let Some(far) = &self.far else {
             return self.near.publish(id, memory, access);
         };
@@ -257,6 +263,9 @@ impl<N: NetFabric> RemoteMemory for Routed<N> {
     }
 
     fn republish(&self, id: SegmentId, memory: &Mapping, access: Access) -> Result<()> {
+        if let Some(far) = self.only() {
+            return far.republish(id, memory, access);
+        }
         let Some(far) = &self.far else {
             return self.near.republish(id, memory, access);
         };

@@ -14,7 +14,8 @@
 //! | [`memory`] | segments, of this process or of another |
 //! | [`core`] | a machine that runs, and what processes ask of it |
 //! | [`coordinator`] | the run of processes of their own |
-//! | [`fabric`], [`ranks`] | the end of a process that is a coroutine of this one, and the run of them all |
+//! | [`plan`] | what a run is to be, as a user asks for it |
+//! | [`fabric`], [`ranks`], [`stack`] | the end of a process that is a coroutine of this one, and the run of them all |
 
 pub mod adapter;
 mod assemble;
@@ -26,13 +27,14 @@ pub mod faults;
 pub mod machine;
 pub mod memory;
 pub mod net;
+pub mod plan;
 pub mod process;
 pub mod queue;
 pub mod ranks;
 pub mod record;
 mod running;
 pub mod schedule;
-mod stack;
+pub mod stack;
 mod strikes;
 pub mod topology;
 pub mod trace;

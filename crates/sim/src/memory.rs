@@ -3,31 +3,82 @@
 use farpost_fabric::segment::{Segment, move_bytes as move_within, read_process, write_process};
 use farpost_fabric::{Descriptor, Direction, FabricError, LocalMemory, Result};
 use std::cell::Cell;
+use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
-/// A process that is not a part of this one.
+/// Where the memory of a rank is that shares its addresses with others of one process: kept elsewhere while another one has them.
+pub trait Displaced: Debug {
+    /// Where the byte at `address` is now, and how many of `len`, at least one, lie together from there on.
+    fn find(&self, address: usize, len: usize) -> (usize, usize);
+}
+
+/// A process that is not a part of this program: a process of the system's, or a rank in one.
 #[derive(Clone, Debug)]
 pub struct OwnProcess {
     pid: i32,
+    displaced: Option<Rc<dyn Displaced>>,
 }
 
 impl OwnProcess {
     /// Process `pid`, as the kernel says.
     pub fn new(pid: i32) -> Self {
-        Self { pid }
+        let displaced = None;
+        Self { pid, displaced }
     }
 
-    /// Its number.
-    pub fn pid(&self) -> i32 {
-        self.pid
+    /// A rank in process `pid`, some memory of which is where `displaced` says.
+    pub fn within(pid: i32, displaced: Rc<dyn Displaced>) -> Self {
+        let displaced = Some(displaced);
+        Self { pid, displaced }
+    }
+
+    /// `len` bytes from `address` on, in parts that lie together.
+    fn parts(
+        &self,
+        address: usize,
+        len: usize,
+        mut each: impl FnMut(usize, Range<usize>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(displaced) = &self.displaced else {
+            return each(address, 0..len);
+        };
+        let mut done = 0;
+        while done < len {
+            let (now, together) = displaced.find(address.wrapping_add(done), len - done);
+            let end = done + together.clamp(1, len - done);
+            each(now, done..end)?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Read its memory.
+    ///
+    /// # Errors
+    /// It has ended, or has nothing there.
+    pub fn read(&self, address: usize, to: &mut [u8]) -> io::Result<()> {
+        self.parts(address, to.len(), |now, part| {
+            read_process(self.pid, now, &mut to[part])
+        })
+    }
+
+    /// Write its memory.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn write(&self, address: usize, from: &[u8]) -> io::Result<()> {
+        self.parts(address, from.len(), |now, part| {
+            write_process(self.pid, now, &from[part])
+        })
     }
 }
 
 /// Memory of another process.
 #[derive(Debug)]
 struct Place {
-    pid: i32,
+    process: OwnProcess,
     address: usize,
     len: usize,
     /// Nobody may use it any more: the process may have it for something else.
@@ -54,7 +105,7 @@ impl Memory {
     /// Of another process.
     pub fn there(process: &OwnProcess, address: usize, len: usize) -> Self {
         Self(Bytes::There(Rc::new(Place {
-            pid: process.pid,
+            process: process.clone(),
             address,
             len,
             withdrawn: Cell::new(false),
@@ -90,7 +141,7 @@ impl Memory {
             Bytes::Here(segment) => LocalMemory::write(segment, offset, bytes),
             Bytes::There(place) if place.holds(offset, bytes.len()) => {
                 // Whoever waits for a process that has ended is told by others.
-                let _ = write_process(place.pid, place.address + offset, bytes);
+                let _ = place.process.write(place.address + offset, bytes);
             }
             Bytes::There(_) => {}
         }
@@ -101,9 +152,7 @@ impl Memory {
         match &self.0 {
             Bytes::Here(segment) => LocalMemory::read(segment, offset, to),
             Bytes::There(place) => {
-                if !place.holds(offset, to.len())
-                    || read_process(place.pid, place.address + offset, to).is_err()
-                {
+                if !place.holds(offset, to.len()) || place.process.read(place.address + offset, to).is_err() {
                     to.fill(0);
                 }
             }
@@ -124,11 +173,15 @@ const PART: usize = 1 << 20;
 ///
 /// # Errors
 /// An address that the peer got wrong; a process that has ended.
-pub(crate) fn move_bytes(owner: Option<i32>, peer: Option<i32>, d: &Descriptor) -> Result<()> {
-    let (Some(owner), Some(pid)) = (owner, peer) else {
+pub(crate) fn move_bytes(
+    owner: Option<&OwnProcess>,
+    peer: Option<&OwnProcess>,
+    d: &Descriptor,
+) -> Result<()> {
+    let (Some(owner), Some(peer)) = (owner, peer) else {
         return move_within(d);
     };
-    let (local, remote) = ((owner, d.local), (pid, d.remote));
+    let (local, remote) = ((owner, d.local), (peer, d.remote));
     let (from, to) = match d.direction {
         Direction::Get => (remote, local),
         Direction::Put => (local, remote),
@@ -142,8 +195,10 @@ pub(crate) fn move_bytes(owner: Option<i32>, peer: Option<i32>, d: &Descriptor) 
     let mut done = 0;
     while done < d.len {
         let here = part.len().min(d.len - done);
-        read_process(from.0, from.1 + done, &mut part[..here]).map_err(|e| failed(&e))?;
-        write_process(to.0, to.1 + done, &part[..here]).map_err(|e| failed(&e))?;
+        from.0
+            .read(from.1 + done, &mut part[..here])
+            .map_err(|e| failed(&e))?;
+        to.0.write(to.1 + done, &part[..here]).map_err(|e| failed(&e))?;
         done += here;
     }
     Ok(())

@@ -225,7 +225,7 @@ impl Processes {
     /// # Errors
     /// An address that the peer got wrong; a process that has ended.
     pub fn move_bytes(&self, op: OpId, descriptor: &Descriptor) -> Result<Vec<u8>> {
-        let of = |peer: Peer| self.of(peer).own.as_ref().map(OwnProcess::pid);
+        let of = |peer: Peer| self.of(peer).own.as_ref();
         match self.ops.get(op.0) {
             // Adapters turn descriptors round; the owner's is the one whose addresses are known to be whose.
             Some(Op {

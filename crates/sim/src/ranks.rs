@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::fabric::{SimFabric, Within};
 use crate::running::{Running, Yield};
-use crate::stack::{RankStack, stacks};
+use crate::stack::{BYTES, RankStack, stacks};
 use crate::time::Ps;
 use corosensei::{Coroutine, CoroutineResult};
 use farpost_fabric::Peer;
@@ -91,7 +91,7 @@ pub fn run_with_deaths<T: 'static>(
     let running = Rc::new(Running::new(core));
     let mut coroutines = Vec::new();
     let no_stack = |error| RunError::Stack { ranks: size, error };
-    for (rank, stack) in (0..size).zip(stacks(size as usize).map_err(no_stack)?) {
+    for (rank, stack) in (0..size).zip(stacks(size as usize, BYTES).map_err(no_stack)?) {
         let stack: RankStack = stack.map_err(no_stack)?;
         let (body, running) = (&body, Rc::clone(&running));
         let whole: Program<'_, T> = Box::new(move |yielder| {

@@ -7,13 +7,20 @@
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 use corosensei::stack::{Stack, StackPointer};
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
-/// Bytes of a stack. Only what is used takes memory.
-const BYTES: usize = 1 << 20;
+/// Bytes of a stack, of ranks that are Rust. Only what is used takes memory.
+pub const BYTES: usize = 1 << 20;
 
-/// Bytes below it where nothing may be.
+/// Bytes at its lower end where nothing may be; of longer stacks, as many as the system keeps below that of a process.
 const GUARD: usize = 1 << 16;
+const LONG_GUARD: usize = 1 << 20;
+
+/// Bytes of the guard of a stack of so many bytes, both together.
+pub fn guard_of(bytes: usize) -> usize {
+    if bytes > BYTES { LONG_GUARD } else { GUARD }
+}
 
 /// `MADV_GUARD_INSTALL`
 const GUARD_INSTALL: i32 = 102;
@@ -35,22 +42,23 @@ impl Drop for Mapping {
 pub struct RankStack {
     /// The lowest address, that of the guard.
     limit: usize,
+    bytes: usize,
     _mapping: Rc<Mapping>,
     _valgrind: ValgrindStackRegistration,
 }
 
-/// `count` stacks.
+/// `count` stacks of so many bytes, their guards included, of which they are multiples.
 ///
 /// # Errors
 /// There is no address space for them, or no guards.
-pub fn stacks(count: usize) -> io::Result<impl Iterator<Item = io::Result<RankStack>>> {
-    let len = count * BYTES;
+pub fn stacks(count: usize, bytes: usize) -> io::Result<impl Iterator<Item = io::Result<RankStack>>> {
+    let len = count * bytes;
     let (access, kind) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
     );
     // SAFETY: a new mapping at an address that the system chooses; nothing else is touched.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), len.max(BYTES), access, kind, -1, 0) };
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len.max(bytes), access, kind, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -60,35 +68,49 @@ pub fn stacks(count: usize) -> io::Result<impl Iterator<Item = io::Result<RankSt
     let start = start as usize;
     let mapping = Rc::new(Mapping {
         start,
-        len: len.max(BYTES),
+        len: len.max(bytes),
     });
     Ok((0..count).map(move |number| {
-        let limit = start + number * BYTES;
-        guard(limit)?;
+        let limit = start + number * bytes;
+        guard(limit, guard_of(bytes))?;
         Ok(RankStack {
             limit,
+            bytes,
             _mapping: Rc::clone(&mapping),
-            _valgrind: ValgrindStackRegistration::new(limit as *mut u8, BYTES),
+            _valgrind: ValgrindStackRegistration::new(limit as *mut u8, bytes),
         })
     }))
 }
 
 /// From now on whoever touches the lowest bytes of a stack ends by a signal.
-fn guard(limit: usize) -> io::Result<()> {
+fn guard(limit: usize, len: usize) -> io::Result<()> {
     // SAFETY: these pages are the lowest of a stack that nobody uses yet.
-    let installed = unsafe { libc::madvise(limit as *mut _, GUARD, GUARD_INSTALL) == 0 };
+    let installed = unsafe { libc::madvise(limit as *mut _, len, GUARD_INSTALL) == 0 };
     // SAFETY: as above.
-    if installed || unsafe { libc::mprotect(limit as *mut _, GUARD, libc::PROT_NONE) == 0 } {
+    if installed || unsafe { libc::mprotect(limit as *mut _, len, libc::PROT_NONE) == 0 } {
         return Ok(());
     }
     Err(io::Error::last_os_error())
+}
+
+impl RankStack {
+    /// Whoever touches these addresses has used it up.
+    pub fn guard(&self) -> Range<usize> {
+        self.limit..self.limit + guard_of(self.bytes)
+    }
 }
 
 impl Drop for RankStack {
     /// What it used is free for others.
     fn drop(&mut self) {
         // SAFETY: the stack's own pages, above its guard; no coroutine is on it any more.
-        unsafe { libc::madvise((self.limit + GUARD) as *mut _, BYTES - GUARD, libc::MADV_DONTNEED) };
+        unsafe {
+            libc::madvise(
+                self.guard().end as *mut _,
+                self.bytes - self.guard().len(),
+                libc::MADV_DONTNEED,
+            )
+        };
     }
 }
 
@@ -96,7 +118,7 @@ impl Drop for RankStack {
 // is above them is more than the least that a stack has.
 unsafe impl Stack for RankStack {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.limit + BYTES).expect("the system maps nothing at 0")
+        StackPointer::new(self.limit + self.bytes).expect("the system maps nothing at 0")
     }
 
     fn limit(&self) -> StackPointer {
@@ -110,7 +132,7 @@ mod tests {
 
     #[test]
     fn stacks_are_apart_and_writable_above_their_guards() {
-        let all: Vec<RankStack> = stacks(50).unwrap().collect::<io::Result<_>>().unwrap();
+        let all: Vec<RankStack> = stacks(50, BYTES).unwrap().collect::<io::Result<_>>().unwrap();
         for (number, stack) in all.iter().enumerate() {
             let (base, limit) = (stack.base().get(), stack.limit().get());
             assert_eq!(base - limit, BYTES);
@@ -130,7 +152,7 @@ mod tests {
     /// A system call that would write below the guard's end is refused, as a store would be.
     #[test]
     fn a_guard_is_not_written() {
-        let stack = stacks(1).unwrap().next().unwrap().unwrap();
+        let stack = stacks(1, BYTES).unwrap().next().unwrap().unwrap();
         let mut ends = [0; 2];
         // SAFETY: `ends` has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);

@@ -3,32 +3,26 @@
 //! The process keeps its clock between two questions, and asks about nothing that cannot have changed.
 
 use crate::compute::Meter;
+use crate::connection::{Buffers, Connection, WRONG};
 use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
 use crate::time::Ps;
 use crate::wire::{
-    Admitted, Answer, Ask, Bytes, Compute, INLINE, LONGEST, Question, Reply, VERSION, Welcome, faults_of,
-    pack, permission_of, route_of, transfer_of, unpack, writes,
+    Admitted, Answer, Ask, Bytes, Compute, INLINE, Question, Reply, VERSION, Welcome, faults_of,
+    permission_of, route_of, transfer_of, writes,
 };
 use farpost_fabric::{
     Access, Cost, Counter, Descriptor, Fault, FaultLog, Grant, Peer, Permission, Result, Route, SegmentId,
     TrySend,
 };
 use farpost_mapped::Mapping;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    socket_with,
-};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// The link of this process to its coordinator.
 pub struct Client {
-    socket: OwnedFd,
+    connection: Connection,
     me: Peer,
     welcome: Welcome,
     neighbours: u32,
@@ -40,7 +34,7 @@ pub struct Client {
     /// Processes that the coordinator says are dead.
     deaths: Cell<u32>,
     left: Cell<bool>,
-    buffers: RefCell<(Vec<u8>, Vec<u8>)>,
+    buffers: RefCell<Buffers>,
     /// What the program computes between calls; calls end about when the library last had an answer.
     meter: RefCell<Option<Meter>>,
 }
@@ -49,33 +43,23 @@ pub struct Client {
 #[derive(Clone, Copy)]
 pub struct Handle(u32);
 
-/// A wrong answer: the two sides are not of one version, or the coordinator is none.
-const WRONG: &str = "the answer of the simulation's coordinator is none to the question";
-
 impl Client {
     /// Become process `rank` of `size` of the machine whose coordinator has this socket. Returns when this process runs for the first time.
     ///
     /// # Errors
     /// A sentence: nobody is there, or refuses.
     pub fn connect(name: &str, rank: u32, size: u32) -> Result<Self, String> {
-        let refused = |error: Errno| format!("reaching the simulation's coordinator at {name}: {error}");
-        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(refused)?;
-        let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
-        let socket = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).map_err(refused)?;
-        connect(&socket, &address).map_err(refused)?;
-        let mut bytes = Vec::new();
+        let connection = Connection::to(name)
+            .map_err(|error| format!("reaching the simulation's coordinator at {name}: {error}"))?;
+        let mut buffers = Buffers::default();
         let ask = Ask::Hello {
             version: VERSION,
             rank,
             size,
         };
-        let answer = exchange(
-            &socket,
-            &Question { spent: 0, ask },
-            &mut bytes,
-            &mut vec![0; LONGEST],
-        )
-        .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
+        let answer = connection
+            .ask(&Question { spent: 0, ask }, &mut buffers)
+            .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
             Reply::Welcome(welcome) => *welcome,
             Reply::Failed(error) => return Err(farpost_fabric::FabricError::from(error).to_string()),
@@ -90,10 +74,13 @@ impl Client {
         let watches = welcome.calls || welcome.compute != Compute::Nothing;
         shared_clock::begin(Ps(welcome.tick), watches);
         shared_clock::set(answer.clock);
-        let meter = Meter::new(welcome.compute)?;
+        let meter = match (connection.instructions(), welcome.compute) {
+            (Some(count), Compute::Counted(megahertz)) => Some(Meter::counted(count, megahertz)),
+            (_, wished) => Meter::new(wished)?,
+        };
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
-            socket,
+            connection,
             me: Peer(rank),
             neighbours: welcome.host_of.iter().filter(|host| **host == mine).count() as u32,
             welcome,
@@ -104,7 +91,7 @@ impl Client {
             dead: RefCell::default(),
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
-            buffers: RefCell::new((Vec::new(), vec![0; LONGEST])),
+            buffers: RefCell::new(buffers),
             meter: RefCell::new(meter),
         })
     }
@@ -112,6 +99,11 @@ impl Client {
     /// What is known of the machine.
     pub fn machine(&self) -> &Welcome {
         &self.welcome
+    }
+
+    /// Whether the coordinator is within this process, as are all others: it has one thread.
+    pub fn is_within(&self) -> bool {
+        self.connection.is_within()
     }
 
     /// Whether the machine is to be told of functions that the program calls.
@@ -141,12 +133,7 @@ impl Client {
     fn ask(&self, ask: Ask<'_>) -> Reply {
         let buffers = &mut *self.buffers.borrow_mut();
         let spent = shared_clock::take_spent();
-        let answer = exchange(
-            &self.socket,
-            &Question { spent, ask },
-            &mut buffers.0,
-            &mut buffers.1,
-        );
+        let answer = self.connection.ask(&Question { spent, ask }, buffers);
         self.take(answer)
     }
 
@@ -178,18 +165,8 @@ impl Client {
         if self.touched.replace(false) {
             return;
         }
-        let (mut to, mut from) = (Vec::new(), vec![0; LONGEST]);
-        let ask = Ask::Rest;
-        let spent = shared_clock::take_spent();
-        let mut told = tell(&self.socket, &Question { spent, ask }, &mut to);
-        while told.is_ok() && !readable(&self.socket, LOOK) {
-            if is_over() {
-                let ask = Ask::Back;
-                told = tell(&self.socket, &Question { spent: 0, ask }, &mut to);
-                break;
-            }
-        }
-        self.take(told.and_then(|()| hear(&self.socket, &mut from)));
+        let answer = self.connection.rest(shared_clock::take_spent(), is_over);
+        self.take(answer);
         // Whoever asked for this looks around now.
         self.touched.set(false);
     }
@@ -236,49 +213,11 @@ fn wrong() -> ! {
     std::process::exit(1)
 }
 
-/// Ask and wait for the answer, however long other processes run.
-fn exchange(
-    socket: &OwnedFd,
-    question: &Question<'_>,
-    to: &mut Vec<u8>,
-    from: &mut [u8],
-) -> Result<Answer, String> {
-    tell(socket, question, to)?;
-    hear(socket, from)
-}
-
-fn tell(socket: &OwnedFd, question: &Question<'_>, to: &mut Vec<u8>) -> Result<(), String> {
-    pack(question, to);
-    loop {
-        match send(socket, to, SendFlags::NOSIGNAL) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("its coordinator cannot be asked ({error})")),
-        }
-    }
-}
-
-fn hear(socket: &OwnedFd, from: &mut [u8]) -> Result<Answer, String> {
-    loop {
-        match recv(socket, &mut *from, RecvFlags::empty()) {
-            Ok((0, _)) => return Err("its coordinator is gone".into()),
-            Ok((len, _)) => return unpack(&from[..len]).map_err(|_| WRONG.into()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("its coordinator does not answer ({error})")),
-        }
-    }
-}
-
-/// Between two looks at whether the program is back.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 200_000,
-};
-
-/// Whether there is an answer, or will be none, within `wait`.
-fn readable(socket: &OwnedFd, wait: Timespec) -> bool {
-    let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    poll(&mut polled, Some(&wait)).is_ok_and(|count| count > 0)
+/// As long as memory with a file behind it would be; what is too long for a number is left to the system to refuse.
+fn whole_pages(len: usize) -> usize {
+    const PAGE: usize = 4096;
+    let len = len.max(1).checked_next_multiple_of(PAGE);
+    len.unwrap_or(usize::MAX & !(PAGE - 1))
 }
 
 impl Link for Client {
@@ -372,7 +311,11 @@ impl Link for Client {
     }
 
     fn allocate(&self, len: usize) -> Result<Mapping> {
-        Mapping::shared(len)
+        match self.is_within() {
+            // A descriptor and a mapping of the system's for each are too many for thousands of ranks.
+            true => Mapping::private(whole_pages(len), (self.me, SegmentId(0))),
+            false => Mapping::shared(len),
+        }
     }
 
     fn detach(&self, memory: &Mapping) -> Result<()> {

@@ -73,11 +73,13 @@ impl Meter {
         Ok(match wished {
             Compute::Nothing => None,
             Compute::Measured(factor) => Some(Self::by(Box::new(Processor), 1e3 * factor)),
-            Compute::Counted(megahertz) => {
-                let count = Box::new(Instructions::begin()?);
-                Some(Self::by(count, 1e6 / megahertz))
-            }
+            Compute::Counted(megahertz) => Some(Self::counted(Box::new(Instructions::begin()?), megahertz)),
         })
+    }
+
+    /// By what counts instructions, one a cycle of so many megahertz.
+    pub fn counted(count: Box<dyn Count>, megahertz: f64) -> Self {
+        Self::by(count, 1e6 / megahertz)
     }
 
     /// So many picoseconds for each that is counted.

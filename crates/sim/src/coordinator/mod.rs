@@ -1,4 +1,5 @@
-//! The run of a program whose processes are processes of their own: they ask, one at a time, and this carries out what they ask on the machine.
+//! The run of a program whose processes are processes of their own, or stand for such within one: they ask, one at a time, and this carries out what they ask
+//! on the machine.
 //!
 //! A process runs until it has asked something that it has to wait for; meanwhile all others stand still. What it does between two questions takes no
 //! virtual time but what it says it spent.
@@ -11,8 +12,7 @@ use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
 use questions::{Done, Seat, Waiting};
-use sockets::Said;
-pub use sockets::{Listener, without_randomisation};
+pub use sockets::{Connection, Listener, Said, without_randomisation};
 use std::time::{Duration, Instant};
 
 /// How a run goes.
@@ -65,6 +65,8 @@ pub struct Coordinator<W> {
     deaths: u32,
     watch: W,
     turns: u64,
+    /// Ranks run only while they are heard: they are parts of this process, in which clocks may be virtual ones.
+    within: bool,
 }
 
 /// Turns between two questions whether to go on.
@@ -90,6 +92,7 @@ impl<W: Watch> Coordinator<W> {
             deaths: 0,
             watch,
             turns: 0,
+            within: false,
         }
     }
 
@@ -100,6 +103,33 @@ impl<W: Watch> Coordinator<W> {
     pub fn run(&mut self, listener: &Listener) -> Result<(), CoordinatorError> {
         self.gather(listener)?;
         self.turns()
+    }
+
+    /// As [`run`](Self::run), for ranks that run only while they are heard.
+    ///
+    /// # Errors
+    /// As there; some have ended without joining, for which others wait.
+    pub fn run_within(
+        &mut self,
+        ranks: impl IntoIterator<Item = Box<dyn Connection>>,
+    ) -> Result<(), CoordinatorError> {
+        self.within = true;
+        for rank in ranks {
+            self.seat(rank);
+            if !self.watch.go_on(&self.core) {
+                return Err(CoordinatorError::NobodyLeft);
+            }
+        }
+        let outside: Vec<usize> = (0..self.seats.len())
+            .filter(|rank| self.seats[*rank].connection.is_none())
+            .collect();
+        match outside.first() {
+            None => self.turns(),
+            Some(_) if outside.len() == self.seats.len() => Err(CoordinatorError::NobodyLeft),
+            Some(first) => Err(CoordinatorError::System(format!(
+                "rank {first} has ended without joining the job, for which the others would wait for ever"
+            ))),
+        }
     }
 
     /// Who was told.
@@ -113,10 +143,10 @@ impl<W: Watch> Coordinator<W> {
     }
 
     fn gather(&mut self, listener: &Listener) -> Result<(), CoordinatorError> {
-        while self.seats.iter().any(|seat| seat.socket.is_none()) {
+        while self.seats.iter().any(|seat| seat.connection.is_none()) {
             let system = |e| CoordinatorError::System(e);
             if let Some(socket) = listener.accept(LOOK).map_err(system)? {
-                self.seat(socket);
+                self.seat(Box::new(socket));
             }
             if !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
@@ -146,14 +176,14 @@ impl<W: Watch> Coordinator<W> {
                 Done::Waits => {}
                 Done::Ended => self.core.kernel.procs.schedule.end(),
                 Done::Gone(why) => {
-                    self.seats[rank as usize].socket = None;
+                    self.seats[rank as usize].connection = None;
                     self.core.kernel.procs.schedule.end();
                     self.let_the_launcher_see()?;
                     self.died(rank, &why);
                 }
                 Done::Late => {
                     let seat = &self.seats[rank as usize];
-                    let what = seat.socket.as_ref().map_or("is gone", |socket| socket.state());
+                    let what = seat.connection.as_ref().map_or("is gone", |it| it.state());
                     self.watch.say(&format!(
                         "process {rank} has not called Farpost for {:?} of real time (it {what}): the others run on, and this run cannot be repeated exactly",
                         self.settings.patience
@@ -184,7 +214,7 @@ impl<W: Watch> Coordinator<W> {
     /// Whether what processes wait for may come from threads that are outside the library. After some patience: no.
     fn threads_may_help(&mut self) -> Result<bool, CoordinatorError> {
         let since = self.still.get_or_insert((Instant::now(), false)).0;
-        let several = |seat: &Seat| seat.socket.as_ref().is_some_and(sockets::Socket::has_threads);
+        let several = |seat: &Seat| seat.connection.as_ref().is_some_and(|it| it.has_threads());
         if since.elapsed() > self.settings.patience || !self.seats.iter().any(several) {
             return Ok(false);
         }
@@ -219,6 +249,10 @@ impl<W: Watch> Coordinator<W> {
 
     /// A launcher that ends the job when a process has ended is to do so before others fail because they are told.
     fn let_the_launcher_see(&mut self) -> Result<(), CoordinatorError> {
+        if self.within {
+            let goes_on = self.watch.go_on(&self.core);
+            return goes_on.then_some(()).ok_or(CoordinatorError::NobodyLeft);
+        }
         let until = Instant::now() + LAUNCHER;
         while Instant::now() < until {
             if !self.watch.go_on(&self.core) {
@@ -237,12 +271,12 @@ impl<W: Watch> Coordinator<W> {
         }
         self.deaths = procs.deaths();
         let now = self.core.kernel.now;
-        for (rank, seat) in self.seats.iter().enumerate() {
+        for (rank, seat) in self.seats.iter_mut().enumerate() {
             let why = &procs.of(farpost_fabric::Peer(rank as u32)).dead;
-            if let (Some(socket), Some(why)) = (&seat.socket, why) {
+            if let (Some(connection), Some(why)) = (&mut seat.connection, why) {
                 self.watch
                     .say(&format!("at {now} of virtual time process {rank} ends: {why}"));
-                socket.kill();
+                connection.kill();
             }
         }
     }
@@ -280,14 +314,18 @@ impl<W: Watch> Coordinator<W> {
 
     /// What the process says next, within its patience.
     fn hear(&mut self, rank: u32) -> Said {
+        if self.within {
+            let connection = self.seats[rank as usize].connection.as_mut();
+            return connection.map_or(Said::Gone, |it| it.hear(Duration::ZERO));
+        }
         let until = Instant::now() + self.settings.patience;
         loop {
             let seat = &mut self.seats[rank as usize];
-            let Some(socket) = &mut seat.socket else {
+            let Some(connection) = &mut seat.connection else {
                 return Said::Gone;
             };
             let left = until.saturating_duration_since(Instant::now());
-            match socket.hear(left.min(LOOK)) {
+            match connection.hear(left.min(LOOK)) {
                 Said::Nothing if left > LOOK => {
                     if !self.watch.go_on(&self.core) {
                         return Said::Gone;
@@ -323,7 +361,8 @@ impl<W: Watch> Coordinator<W> {
 
     /// What a process asks that had no turn, if it does.
     fn hears(&mut self, rank: u32, wait: Duration) -> Result<Option<Waiting>, String> {
-        match self.seats[rank as usize].socket.as_mut().map(|it| it.hear(wait)) {
+        let connection = self.seats[rank as usize].connection.as_mut();
+        match connection.map(|it| it.hear(wait)) {
             Some(Said::Nothing) => Ok(None),
             Some(Said::Something(bytes)) => self.take_in(rank, &bytes),
             Some(Said::Gone) | None => Err("its process has ended".into()),
@@ -332,7 +371,8 @@ impl<W: Watch> Coordinator<W> {
 
     /// Whether a process that rests says something.
     fn says_something(&mut self, rank: u32, wait: Duration) -> Result<bool, String> {
-        match self.seats[rank as usize].socket.as_mut().map(|it| it.hear(wait)) {
+        let connection = self.seats[rank as usize].connection.as_mut();
+        match connection.map(|it| it.hear(wait)) {
             Some(Said::Nothing) => Ok(false),
             Some(Said::Something(_)) => Ok(true),
             Some(Said::Gone) | None => Err("its process has ended".into()),
@@ -349,7 +389,7 @@ impl<W: Watch> Coordinator<W> {
                 self.core.kernel.procs.schedule.back(rank, now);
             }
             Err(why) => {
-                self.seats[rank as usize].socket = None;
+                self.seats[rank as usize].connection = None;
                 self.core.kernel.procs.schedule.gone(rank);
                 self.died(rank, &why);
             }

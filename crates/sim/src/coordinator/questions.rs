@@ -1,12 +1,10 @@
 //! What processes ask, and the answers.
 
-use super::sockets::{Said, Socket};
-use super::{Coordinator, Watch};
+use super::{Connection, Coordinator, Said, Watch};
 use crate::adapter::Pair;
 use crate::calls::Reached;
 use crate::memory::{Memory, OwnProcess};
 use crate::time::Ps;
-use farpost_fabric::segment::{read_process, write_process};
 use farpost_fabric::{
     Access, Descriptor, Direction, FabricError, Grant, LANES, PacketQueue, Peer, Result, Route, SegmentId,
     TrySend,
@@ -18,10 +16,13 @@ use farpost_simlink::wire::{
 };
 use std::time::Duration;
 
+/// Bytes that are kept for answers to a process.
+const KEPT: usize = 256;
+
 /// A process's place at the machine.
 #[derive(Default)]
 pub(super) struct Seat {
-    pub socket: Option<Socket>,
+    pub connection: Option<Box<dyn Connection>>,
     /// What it has to be answered when it has a turn.
     pub waiting: Option<Waiting>,
     /// Segments that it has imported.
@@ -62,8 +63,8 @@ enum Next {
 
 impl<W: Watch> Coordinator<W> {
     /// A process has connected: it says first who it is. Whoever says something else is turned away.
-    pub(super) fn seat(&mut self, mut socket: Socket) {
-        let Said::Something(bytes) = socket.hear(Duration::from_secs(5)) else {
+    pub(super) fn seat(&mut self, mut connection: Box<dyn Connection>) {
+        let Said::Something(bytes) = connection.hear(Duration::from_secs(5)) else {
             return;
         };
         let size = self.core.kernel.procs.size();
@@ -78,9 +79,9 @@ impl<W: Watch> Coordinator<W> {
                 ..
             }) if theirs == size && rank < size => {
                 let seat = &mut self.seats[rank as usize];
-                if seat.socket.is_none() {
-                    self.core.kernel.procs.of_mut(Peer(rank)).own = Some(OwnProcess::new(socket.pid));
-                    seat.socket = Some(socket);
+                if seat.connection.is_none() {
+                    self.core.kernel.procs.of_mut(Peer(rank)).own = Some(connection.process());
+                    seat.connection = Some(connection);
                     seat.waiting = Some(Waiting::First);
                     return;
                 }
@@ -114,7 +115,7 @@ impl<W: Watch> Coordinator<W> {
             reply: Reply::Failed(error),
         };
         pack(&answer, &mut bytes);
-        socket.tell(&bytes);
+        connection.tell(&bytes);
     }
 
     /// A question has come: the time that it says was spent is spent. None: it is one without an answer.
@@ -161,7 +162,9 @@ impl<W: Watch> Coordinator<W> {
             }
             Next::Leaves => {
                 self.tell(rank, Reply::Done);
-                self.seats[rank as usize].socket = None;
+                if let Some(connection) = self.seats[rank as usize].connection.take() {
+                    connection.let_go();
+                }
                 Some(Done::Ended)
             }
         }
@@ -180,10 +183,12 @@ impl<W: Watch> Coordinator<W> {
         };
         let seat = &mut self.seats[rank as usize];
         pack(&answer, &mut seat.answer);
-        let told = seat
-            .socket
-            .as_ref()
-            .is_some_and(|socket| socket.tell(&seat.answer));
+        let told = match &mut seat.connection {
+            Some(connection) => connection.tell(&seat.answer),
+            None => false,
+        };
+        // The first answer is by far the longest.
+        seat.answer.shrink_to(KEPT);
         (!told).then(|| Done::Gone("its process has ended".into()))
     }
 
@@ -224,9 +229,12 @@ impl<W: Watch> Coordinator<W> {
         found.ok_or_else(|| FabricError::corrupt(Peer(rank), "the number of an import", handle))
     }
 
-    fn pid(&self, rank: u32) -> i32 {
-        let socket = self.seats[rank as usize].socket.as_ref();
-        socket.map_or(0, |socket| socket.pid)
+    /// By which the memory of a process that asks is reached.
+    fn process(&self, rank: u32) -> Result<&OwnProcess> {
+        let own = self.core.kernel.procs.of(Peer(rank)).own.as_ref();
+        own.ok_or_else(|| {
+            FabricError::corrupt(Peer(rank), "a question of a process that has not joined", 0_u32)
+        })
     }
 
     fn carry_out(&mut self, rank: u32, ask: Ask<'_>) -> Result<Next> {
@@ -290,8 +298,7 @@ impl<W: Watch> Coordinator<W> {
                 len,
                 access,
             } => {
-                let process = OwnProcess::new(self.pid(rank));
-                let memory = Memory::there(&process, address as usize, len as usize);
+                let memory = Memory::there(self.process(rank)?, address as usize, len as usize);
                 let procs = &mut self.core.kernel.procs;
                 procs.publish(me, SegmentId(id), &memory, Access::from(access))?;
                 Reply::Done
@@ -339,7 +346,8 @@ impl<W: Watch> Coordinator<W> {
                     Bytes::With(bytes) => bytes,
                     Bytes::At { address, len } => {
                         let mut from = vec![0; len as usize];
-                        read_process(self.pid(rank), address as usize, &mut from)
+                        self.process(rank)?
+                            .read(address as usize, &mut from)
                             .map_err(|e| FabricError::os_error("read what is put", &e))?;
                         fetched = from;
                         &fetched
@@ -390,12 +398,13 @@ impl<W: Watch> Coordinator<W> {
             }
             Ask::Ended { op, address, len } => {
                 let ended = self.core.kernel.procs.ended(OpId(op as usize));
-                let pid = self.pid(rank);
+                let process = self.process(rank)?;
                 let land = |bytes: Vec<u8>| {
                     if bytes.len() as u64 != len {
                         return Err(FabricError::corrupt(me, "the length of a read", len));
                     }
-                    write_process(pid, address as usize, &bytes)
+                    process
+                        .write(address as usize, &bytes)
                         .map_err(|e| FabricError::os_error("write what was read", &e))
                 };
                 let landed = ended.map(|result| result.and_then(land));

@@ -1,5 +1,6 @@
 //! Sockets to processes.
 
+use crate::memory::OwnProcess;
 use farpost_simlink::wire::LONGEST;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -11,6 +12,24 @@ use rustix::net::{
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+/// How a process and the coordinator speak: one question and one answer at a time.
+pub trait Connection {
+    /// What the process says within `wait`, or however long it takes where it runs only meanwhile.
+    fn hear(&mut self, wait: Duration) -> Said;
+    /// The answer to its question. False: it is gone.
+    fn tell(&mut self, bytes: &[u8]) -> bool;
+    /// By which its memory is reached.
+    fn process(&self) -> OwnProcess;
+    /// What it does, in a word for people.
+    fn state(&self) -> &'static str;
+    /// Whether the program has several threads, without those of the library.
+    fn has_threads(&self) -> bool;
+    /// It ends, as one whose host has died.
+    fn kill(&mut self);
+    /// It has left the machine, and does the rest on its own.
+    fn let_go(self: Box<Self>);
+}
+
 /// Where processes reach the coordinator. Nothing of it is in the file system.
 pub struct Listener {
     socket: OwnedFd,
@@ -21,12 +40,12 @@ pub struct Listener {
 pub(super) struct Socket {
     socket: OwnedFd,
     /// As the kernel says.
-    pub pid: i32,
+    pid: i32,
     buffer: Vec<u8>,
 }
 
 /// What a process has said.
-pub(super) enum Said {
+pub enum Said {
     Something(Vec<u8>),
     Nothing,
     Gone,
@@ -90,9 +109,8 @@ impl Listener {
     }
 }
 
-impl Socket {
-    /// What the process says within `wait`.
-    pub fn hear(&mut self, wait: Duration) -> Said {
+impl Connection for Socket {
+    fn hear(&mut self, wait: Duration) -> Said {
         // A datagram that is there needs no poll.
         match recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Said::Gone,
@@ -108,8 +126,7 @@ impl Socket {
         }
     }
 
-    /// False: it is gone.
-    pub fn tell(&self, bytes: &[u8]) -> bool {
+    fn tell(&mut self, bytes: &[u8]) -> bool {
         loop {
             match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(_) => return true,
@@ -119,8 +136,13 @@ impl Socket {
         }
     }
 
-    /// Whether the process has several threads, without those of the library.
-    pub fn has_threads(&self) -> bool {
+    fn process(&self) -> OwnProcess {
+        OwnProcess::new(self.pid)
+    }
+
+    fn let_go(self: Box<Self>) {}
+
+    fn has_threads(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         let of_program = |task: std::io::Result<std::fs::DirEntry>| {
             let name = task.and_then(|task| std::fs::read_to_string(task.path().join("comm")));
@@ -129,16 +151,14 @@ impl Socket {
         tasks.is_ok_and(|tasks| tasks.filter_map(|task| of_program(task).then_some(())).count() > 1)
     }
 
-    /// The process ends, as one whose host has died.
-    pub fn kill(&self) {
+    fn kill(&mut self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
             // It may have ended by itself.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 
-    /// What the process does, in a word for people.
-    pub fn state(&self) -> &'static str {
+    fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let state = stat
             .rsplit_once(')')
