@@ -123,7 +123,10 @@ impl Core {
                 Ok((state.transfers.striped_bytes <= STRIPED_MAX).then_some(()))
             })?;
         }
-        self.state.borrow_mut().put_striped(to, handle, offset, from)
+        self.state.borrow_mut().put_striped(to, handle, offset, from)?;
+        // What was put before moves while more is copied: else the rails would be idle until somebody waits.
+        self.state.borrow_mut().turn(0);
+        Ok(())
     }
 
     /// What was striped to `peer` so far is there.
