@@ -9,13 +9,13 @@
 //! 4096     rank table: 512 bytes per rank (state, processes, abort reason)
 //! aligned  notices: 2 KiB per rank, written by that rank only: what it waits for
 //! aligned  key-value logs: 64 KiB per rank, written by that rank only
-//! aligned  region: 1 MiB + 1 MiB per rank, zero-filled and sparse, left to the fabric
+//! aligned  region: 1 MiB + 1 MiB per rank (more beyond some 6,500 ranks), zero-filled and sparse, left to the fabric
 //! ```
 
 /// First eight bytes of a job memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FARPOSTj");
 /// Version of the layout; changes whenever anything in this file does.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Most ranks one job memory can hold.
 pub const MAX_RANKS: u32 = 16_384;
 
@@ -29,8 +29,9 @@ pub const NOTICE_LEN: usize = 2048;
 pub const KVS_LOG_LEN: usize = 64 << 10;
 /// Alignment of the key-value logs and of the region: the largest base page in use (64 KiB on arm64).
 const ALIGN: usize = 64 << 10;
-/// Region bytes for the job and again for each rank.
+/// Region bytes for the job and again for each rank, at least; and for what each rank has of each other one.
 const REGION_UNIT: usize = 1 << 20;
+const REGION_OF_PEER: usize = 160;
 
 /// Offsets in the header.
 pub mod header {
@@ -126,7 +127,7 @@ impl Layout {
         let notices = (HEADER_LEN + n * RANK_STRIDE).next_multiple_of(NOTICE_LEN);
         let kvs = (notices + n * NOTICE_LEN).next_multiple_of(ALIGN);
         let region = kvs + n * KVS_LOG_LEN;
-        let region_len = REGION_UNIT * (n + 1);
+        let region_len = REGION_UNIT.max(n * REGION_OF_PEER).next_multiple_of(ALIGN) * (n + 1);
         Some(Layout {
             ranks,
             rank_table: HEADER_LEN,
@@ -170,7 +171,8 @@ mod tests {
             assert_eq!(l.kvs_log(n - 1) + KVS_LOG_LEN, l.region);
             assert_eq!(l.region % ALIGN, 0);
             assert_eq!(l.total, l.region + l.region_len);
-            assert_eq!(l.region_len, (1 << 20) * (n as usize + 1));
+            let of_each = (1 << 20).max(160 * n as usize).next_multiple_of(64 << 10);
+            assert_eq!(l.region_len, of_each * (n as usize + 1));
         }
         assert_eq!(Layout::for_ranks(0), None);
         assert_eq!(Layout::for_ranks(MAX_RANKS + 1), None);

@@ -271,3 +271,18 @@ impl Drop for Node {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use farpost_job::layout::{Layout, MAX_RANKS};
+    use farpost_shm::region_bytes;
+
+    /// What each process has of each other one grows with the square of the job.
+    #[test]
+    fn the_job_memory_has_room_for_what_the_fabric_keeps() {
+        for ranks in [1, 2, 1000, 6553, 6554, 8192, 10_000, MAX_RANKS] {
+            let layout = Layout::for_ranks(ranks).expect("so many ranks are allowed");
+            assert!(layout.region_len >= region_bytes(ranks), "{ranks} ranks");
+        }
+    }
+}
