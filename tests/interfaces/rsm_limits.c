@@ -2,6 +2,7 @@
  * one that is withdrawn fail at its barrier, and at no other's. */
 // interface: rsm
 // ranks: 2
+// settings: FARPOST_RSM_SEGMENTS=80
 #include "check.h"
 #include <farpost/rsm.h>
 #include <stdint.h>

@@ -59,7 +59,7 @@ pub use transfer::{Local, SG_MAX, Transfer, Vectored};
 farpost_tunables::tunables! {
     /// Tunables of RSMAPI.
     pub struct RsmTunables {
-        /// Segments that a process can have published through RSMAPI at a time; a fabric may hold fewer.
-        segments: "FARPOST_RSM_SEGMENTS" = 64, 1..=4096, "segments";
+        /// Segments that a process can have published through RSMAPI at a time. Within a host all interfaces together publish 96 at most, of which these leave 16.
+        segments: "FARPOST_RSM_SEGMENTS" = 64, 1..=80, "segments";
     }
 }
