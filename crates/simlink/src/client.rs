@@ -131,10 +131,31 @@ impl Client {
     }
 
     fn ask(&self, ask: Ask<'_>) -> Reply {
+        if self.left.get() && !matches!(ask, Ask::Leave) {
+            return self.after_leaving(&ask);
+        }
         let buffers = &mut *self.buffers.borrow_mut();
         let spent = shared_clock::take_spent();
         let answer = self.connection.ask(&Question { spent, ask }, buffers);
         self.take(answer)
+    }
+
+    /// What another thread asks, which was waiting when the process left the job: nothing happens any more.
+    #[cold]
+    fn after_leaving(&self, ask: &Ask<'_>) -> Reply {
+        match ask {
+            Ask::Sync | Ask::Sleep { .. } | Ask::Rest | Ask::Withdraw { .. } => Reply::Done,
+            Ask::TrySend { .. } => Reply::Yes(true),
+            Ask::Poll { .. } => Reply::Packet(None),
+            Ask::Waiting { .. } | Ask::Random => Reply::Number(0),
+            Ask::Ended { .. } => Reply::Ended(Some(Ok(()))),
+            Ask::TakeFaults => Reply::Faults {
+                first: Vec::new(),
+                more: 0,
+                dead: self.dead.borrow().iter().copied().collect(),
+            },
+            _ => Reply::Failed(farpost_fabric::FabricError::dead(self.me, "it has left the job").into()),
+        }
     }
 
     /// The machine as the answer says it is now.
