@@ -66,6 +66,10 @@ class Threads(unittest.TestCase):
                 code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 3, build("threads"), what)
                 self.assertEqual((code, out), (0, "over\n"), said)
 
+    def test_a_thread_that_waits_when_its_process_leaves_is_told(self):
+        code, out, said = sim("--machine", "xt3", "--per-host", 1, "-n", 2, build("leaves"))
+        self.assertEqual((code, out), (0, "told\n" * 2), said)
+
     def test_a_thread_that_computes_is_waited_for(self):
         code, out, said = sim("--machine", "cluster-100g", "-n", 2, build("threads"), "late")
         self.assertEqual((code, out), (0, "over\n"), said)
