@@ -1,7 +1,7 @@
 //! Sessions (MPI-5.0 section 11.3). They begin and end with the process's part in its job in `init`; their error handlers are in
 //! `errors`, their buffers in `bsend`.
 //!
-//! Requirements of MPI-5.0 sections 11.3.1, 11.3.2.
+//! Requirements of MPI-5.0 section 11.3.3.
 
 use core::ffi::c_int;
 

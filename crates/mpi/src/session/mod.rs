@@ -5,6 +5,8 @@
 //!
 //! Cost class: set-up path.
 //!
+//! Requirements of MPI-5.0 section 11.3.2.
+//!
 //! [`Group::session`]: crate::group::Group::session
 
 #[cfg(test)]
