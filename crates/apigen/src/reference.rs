@@ -9,7 +9,7 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
     let total = api.listed().count();
     let done = api.listed().filter(|(_, f, _)| bodies.has(f)).count();
     let codes = api
-        .names()
+        .listed()
         .filter(|(_, f, _)| f.returns.as_deref().is_none_or(|r| r == "int"))
         .count();
     let mut out = format!(
