@@ -109,6 +109,8 @@ static void alone(void) {
     inquire(0, 0);
     MPI(MPI_Session_finalize(&all));
     for (int round = 0; round < 3; round++) {
+        // Once when all have ended for a while.
+        if (round == 1) usleep(200000);
         MPI_Session s = begin_again();
         if (s == MPI_SESSION_NULL) break;
         works(s, round);
