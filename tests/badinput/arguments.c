@@ -338,6 +338,63 @@ TEST(errors_and_requests) {
     MPI(MPI_Buffer_detach(&back, &x));
 }
 
+TEST(sessions) {
+    MPI_Session s = MPI_SESSION_NULL, freed, out;
+    MPI_Group g = MPI_GROUP_NULL;
+    MPI_Comm c = MPI_COMM_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Errhandler h;
+    int n = 0, len = 0;
+    char name[64];
+    MPI(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &s));
+    MPI(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &out));
+    freed = out;
+    MPI(MPI_Session_finalize(&out));
+    MPI_Session none[] = {MPI_SESSION_NULL, freed, (MPI_Session)(intptr_t)MPI_COMM_WORLD, (MPI_Session)(intptr_t)0x7eadbeef};
+    for (int i = 0; i < COUNT(none); i++) {
+        MPI_Session bad = none[i];
+        BAD_FARPOST(MPI_Session_finalize(&bad), MPI_ERR_SESSION, "session", NULL);
+        CHECK(bad == none[i]);
+        BAD_FARPOST(MPI_Session_get_info(bad, &info), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_get_num_psets(bad, MPI_INFO_NULL, &n), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_get_nth_pset(bad, MPI_INFO_NULL, 0, &len, NULL), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_get_pset_info(bad, "mpi://WORLD", &info), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Group_from_session_pset(bad, "mpi://WORLD", &g), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_set_errhandler(bad, MPI_ERRORS_RETURN), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_get_errhandler(bad, &h), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_call_errhandler(bad, MPI_ERR_ARG), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_attach_buffer(bad, v, sizeof v), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_detach_buffer(bad, name, &n), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_flush_buffer(bad), MPI_ERR_SESSION, "session", NULL);
+        BAD_FARPOST(MPI_Session_iflush_buffer(bad, &r), MPI_ERR_SESSION, "session", NULL);
+    }
+    BAD_FARPOST(MPI_Session_init(MPI_INFO_NULL, MPI_ERRHANDLER_NULL, &out), MPI_ERR_ERRHANDLER, "errhandler", "MPI_ERRHANDLER_NULL");
+    BAD_FARPOST(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, NULL), MPI_ERR_ARG, "session", "NULL");
+    BAD_FARPOST(MPI_Session_init((MPI_Info)(intptr_t)0x7eadbeef, MPI_ERRORS_RETURN, &out), MPI_ERR_INFO, "info", "0x7eadbeef");
+    CHECK(out == MPI_SESSION_NULL);
+    MPI(MPI_Session_get_num_psets(s, MPI_INFO_NULL, &n));
+    BAD_FARPOST(MPI_Session_get_num_psets(s, MPI_INFO_NULL, NULL), MPI_ERR_ARG, "npset_names", "NULL");
+    BAD_FARPOST(MPI_Session_get_nth_pset(s, MPI_INFO_NULL, -1, &len, NULL), MPI_ERR_ARG, "n", "-1");
+    BAD_FARPOST(MPI_Session_get_nth_pset(s, MPI_INFO_NULL, n, &len, NULL), MPI_ERR_ARG, "n", NULL);
+    BAD_FARPOST(MPI_Session_get_nth_pset(s, MPI_INFO_NULL, 0, NULL, name), MPI_ERR_ARG, "pset_len", "NULL");
+    len = 5;
+    BAD_FARPOST(MPI_Session_get_nth_pset(s, MPI_INFO_NULL, 0, &len, NULL), MPI_ERR_ARG, "pset_name", "NULL");
+    BAD_FARPOST(MPI_Session_get_pset_info(s, "mpi://NOWHERE", &info), MPI_ERR_ARG, "pset_name", "mpi://NOWHERE");
+    BAD_FARPOST(MPI_Group_from_session_pset(s, "", &g), MPI_ERR_ARG, "pset_name", NULL);
+    BAD_FARPOST(MPI_Group_from_session_pset(s, NULL, &g), MPI_ERR_ARG, "pset_name", "NULL");
+    BAD_FARPOST(MPI_Group_from_session_pset(s, "mpi://WORLD", NULL), MPI_ERR_ARG, "newgroup", "NULL");
+    BAD_FARPOST(MPI_Session_set_errhandler(s, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER, "errhandler", "MPI_ERRHANDLER_NULL");
+    BAD_FARPOST(MPI_Session_attach_buffer(s, NULL, 100), MPI_ERR_BUFFER, "buffer", "NULL");
+    BAD_FARPOST(MPI_Session_attach_buffer(s, v, -1), MPI_ERR_SIZE, "size", "-1");
+    MPI(MPI_Group_from_session_pset(s, "mpi://SELF", &g));
+    BAD_FARPOST(MPI_Comm_create_from_group(g, NULL, MPI_INFO_NULL, MPI_ERRORS_RETURN, &c), MPI_ERR_ARG, "stringtag", "NULL");
+    BAD_FARPOST(MPI_Comm_create_from_group(MPI_GROUP_NULL, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c), MPI_ERR_GROUP, "group", "MPI_GROUP_NULL");
+    BAD_FARPOST(MPI_Comm_create_from_group(g, "x", MPI_INFO_NULL, MPI_ERRHANDLER_NULL, &c), MPI_ERR_ERRHANDLER, "errhandler", NULL);
+    BAD_FARPOST(MPI_Intercomm_create_from_groups(g, 0, g, 0, "x", MPI_INFO_NULL, MPI_ERRORS_RETURN, &c), MPI_ERR_GROUP, "remote_group", NULL);
+    MPI(MPI_Group_free(&g));
+    MPI(MPI_Session_finalize(&s));
+}
+
 TEST(not_there_yet) {
 #ifdef FARPOST
     MPI_Win win;
@@ -370,6 +427,7 @@ int main(int argc, char **argv) {
     RUN(info);
     RUN(topologies);
     RUN(errors_and_requests);
+    RUN(sessions);
     RUN(not_there_yet);
     return check_done();
 }

@@ -44,6 +44,12 @@ expect 'exit code of a rank' 7 '' 2 exit-code
 expect 'a rank dies of a signal' "$([ "$FARPOST" = 1 ] && echo 139 || echo nonzero)" 'rank 1.*(SIGSEGV|signal 11|egmentation)' 2 segfault
 if [ "$FARPOST" = 1 ]; then
     expect 'a rank exits without MPI_Finalize' nonzero 'rank 0.*MPI_Finalize' 2 no-finalize
+    expect 'a rank exits without MPI_Session_finalize' nonzero 'rank 0.*without MPI_Session_finalize' 2 no-session-finalize
+    expect 'a rank exits with neither' nonzero 'rank 0.*without MPI_Finalize and MPI_Session_finalize' 2 neither-finalize
+    expect 'MPI_COMM_WORLD without MPI_Init' nonzero 'MPI_Barrier.*comm=0x101' 4 session-world
+    expect 'MPI_COMM_WORLD after MPI_Finalize' nonzero 'MPI_Barrier.*comm=0x101' 4 session-after-world
+    expect 'a call after the last session' nonzero 'MPI_Comm_size.*MPI_Session_finalize' 4 after-session
+    expect 'exit code of a rank after its session' 7 '' 2 session-exit-code
     # Every tunable that is a number: refused by name, with what is allowed, whatever is wrong with the value.
     tunables=$("$PREFIX/bin/farpost" info --tunables | grep -oE '^ *FARPOST_[A-Z0-9_]+ = [0-9]+ ' | grep -oE 'FARPOST_[A-Z0-9_]+' | sort -u)
     [ -n "$tunables" ] || echo "FAIL badinput/fatal tunables: farpost info --tunables shows none"

@@ -56,6 +56,7 @@ fn lookup(kind: &str) -> Option<(&'static str, &'static str)> {
         "COMMUNICATOR" => ("comm", "CommRef"),
         "GROUP" => ("objects.group", "GroupRef"),
         "INFO" => ("objects.info", "InfoRef"),
+        "SESSION" => ("session", "SessionRef"),
         "DATATYPE" => ("datatype", "TypeRef"),
         "OPERATION" => ("op", "OpRef"),
         _ => return None,

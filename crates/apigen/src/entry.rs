@@ -97,7 +97,7 @@ fn results<'a>(entry: &Entry<'a>) -> Vec<&'a Param> {
 
 /// The handle that a function frees: the body gets it, and null is stored here.
 fn freed(f: &Function) -> Option<(&Param, &'static str)> {
-    let frees = ["_free", "_free_keyval", "_disconnect"];
+    let frees = ["_free", "_free_keyval", "_disconnect", "Session_finalize"];
     let mut handles = named(f).filter(|p| p.dir == Dir::InOut);
     let p = handles
         .next()
@@ -320,7 +320,11 @@ fn checked(entry: &Entry, bodies: &Bodies, checked_bodies: &Bodies, out: &mut St
             .map(|(p, passage)| format!("{}: {}", p.name, passage.inner)),
     );
     let inline = if f.hot { "always" } else { "never" };
-    let phase = if f.always { "Always" } else { "Active" };
+    let phase = match () {
+        () if f.threaded => "Threaded",
+        () if f.always => "Always",
+        () => "Active",
+    };
     let on = blamed(f);
     let (body, params) = (f.body(), params.join(", "));
     if FAST.contains(&f.name.as_str()) {
@@ -456,14 +460,25 @@ fn when_checked(entry: &Entry, looked_at: Option<String>, ordinary: &str) -> Opt
 
 /// The object whose error handler hears of an error: the first communicator, unless a window, file or session is before it.
 fn blamed(f: &Function) -> String {
+    if let Some(p) = f
+        .params
+        .iter()
+        .find(|p| p.kind == "ERRHANDLER" && p.dir == Dir::In)
+        && f.params.iter().any(|p| p.dir == Dir::Out)
+    {
+        // What is made gets it, and it hears as well that nothing was made.
+        return format!("On::Errhandler({})", p.name);
+    }
     for p in &f.params {
         match (p.kind.as_str(), p.dir) {
+            ("SESSION", Dir::In) => return format!("On::Session({})", p.name),
+            ("SESSION", Dir::InOut) => return format!("On::Session(unsafe {{ args::peek({}) }})", p.name),
             ("COMMUNICATOR", Dir::In) if p.len.is_none() => return format!("On::Comm({})", p.name),
             ("COMMUNICATOR", Dir::InOut) if p.len.is_none() => {
                 return format!("On::Comm(unsafe {{ args::peek({}) }})", p.name);
             }
             // Nothing has these handles yet.
-            ("WINDOW" | "FILE" | "SESSION", Dir::In | Dir::InOut) if p.len.is_none() => {
+            ("WINDOW" | "FILE", Dir::In | Dir::InOut) if p.len.is_none() => {
                 return "On::Nothing".into();
             }
             _ => {}

@@ -3,6 +3,17 @@
 use crate::lines::wrap;
 use crate::model::{Api, CHAPTERS, Function};
 
+/// How functions are inline in every C that a program may be in.
+const INLINE: &str = "
+#if defined(__GNUC__) || defined(__clang__)
+#define FARPOST_INLINE static __inline__ __attribute__((__unused__))
+#elif defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#define FARPOST_INLINE static inline
+#else
+#define FARPOST_INLINE static
+#endif
+";
+
 /// The whole header.
 pub fn header(api: &Api) -> String {
     let mut out = String::new();
@@ -12,7 +23,10 @@ pub fn header(api: &Api) -> String {
     for prefix in ["", "P"] {
         prototypes(api, prefix, &mut out);
     }
+    out.push_str(INLINE);
+    out.push_str(&crate::fortran::header(api));
     out.push_str(&crate::mpi1::header(api));
+    out.push_str("\n#undef FARPOST_INLINE\n");
     out.push_str("\n#if defined(__cplusplus)\n}\n#endif\n\n#endif /* FARPOST_MPI_H */\n");
     out
 }
@@ -145,7 +159,7 @@ fn prototypes(api: &Api, prefix: &str, out: &mut String) {
     };
     for (chapter, doc) in CHAPTERS {
         line!(out: "\n/* {doc}{title} */");
-        for (name, function, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
+        for (name, function, large) in api.listed().filter(|(_, f, _)| f.chapter == *chapter) {
             wrap(
                 &format!(
                     "{}{}",

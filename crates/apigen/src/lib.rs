@@ -3,8 +3,8 @@
 //! points with their argument checks (`entry`), the constants in Rust (`abi`) and the reference page
 //! (`reference`). `interface` does the same for the interfaces beside MPI, one table each. Run by `capi`'s build script, and by hand as `farpost-apigen`.
 //!
-//! The standard ABI has 664 functions: 649 return an `int`, 15 do not (`MPI_Wtime`, `MPI_Wtick`, `MPI_Aint_add`, `MPI_Aint_diff` and the eleven `_fromint`
-//! conversions). With `PMPI_` that is 1,328 exported names. Names that MPI-3.0 removed are a table (`api/mpi1.toml`): inline functions in `mpi.h`, and
+//! The standard ABI has 662 functions: 647 return an `int`, 15 do not (`MPI_Wtime`, `MPI_Wtick`, `MPI_Aint_add`, `MPI_Aint_diff` and the eleven `_fromint`
+//! conversions). With `PMPI_` that is 1,324 exported names. Names that MPI-3.0 removed are a table (`api/mpi1.toml`): inline functions in `mpi.h`, and
 //! exported ones for old binaries. Handles that a failed call was to give are null; the generated entry points see to that before the error
 //! handler is called.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ pub mod abi;
 pub mod bodies;
 pub mod checks;
 pub mod entry;
+mod fortran;
 pub mod header;
 pub mod interface;
 pub mod model;
@@ -33,7 +34,7 @@ pub fn status_source(api: &Api, bodies: &Bodies) -> String {
     let mut out = String::from(
         "/// Every function of the MPI C ABI with whether this library implements it.\npub static FUNCTIONS: &[(&str, bool)] = &[\n",
     );
-    for (name, function, _) in api.names() {
+    for (name, function, _) in api.listed() {
         out.push_str(&format!("    ({name:?}, {}),\n", bodies.has(function)));
     }
     out.push_str("];\n");

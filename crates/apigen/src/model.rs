@@ -25,6 +25,8 @@ pub struct Function {
     pub name: String,
     pub chapter: String,
     pub large: bool,
+    /// The twin is exported and told to nobody: earlier headers declared it.
+    pub unlisted: bool,
     /// The body wants to know which twin was called.
     pub width: bool,
     /// C type returned, `None` for an error code.
@@ -32,6 +34,8 @@ pub struct Function {
     /// The function whose body serves this one.
     same: Option<String>,
     pub always: bool,
+    /// Several threads may call it at once, as the first of all functions.
+    pub threaded: bool,
     pub hot: bool,
     pub deprecated: Option<String>,
     pub params: Vec<Param>,
@@ -205,7 +209,12 @@ impl Api {
         })
     }
 
-    /// Every `MPI_` name with its entry and whether it is the large-count twin.
+    /// The `MPI_` names of the standard, with their entries and whether they are large-count twins.
+    pub fn listed(&self) -> impl Iterator<Item = (String, &Function, bool)> {
+        self.names().filter(|(_, f, large)| !(*large && f.unlisted))
+    }
+
+    /// Every exported `MPI_` name with its entry and whether it is the large-count twin.
     pub fn names(&self) -> impl Iterator<Item = (String, &Function, bool)> {
         self.functions.iter().flat_map(|f| {
             let twin = f.large.then(|| (format!("{}_c", f.name), f, true));
@@ -376,10 +385,12 @@ fn function(name: &str, entry: &Value, kinds: &Table) -> Result<Function, TableE
         name: name.to_owned(),
         chapter,
         large: flag(entry, "large"),
+        unlisted: flag(entry, "unlisted"),
         width: flag(entry, "width"),
         returns: optional(entry, "returns"),
         same: optional(entry, "same"),
-        always: optional(entry, "when").as_deref() == Some("always"),
+        always: matches!(optional(entry, "when").as_deref(), Some("always" | "threaded")),
+        threaded: optional(entry, "when").as_deref() == Some("threaded"),
         hot: flag(entry, "hot"),
         deprecated: optional(entry, "deprecated"),
         params,

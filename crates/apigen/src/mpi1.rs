@@ -79,14 +79,7 @@ pub fn header(api: &Api) -> String {
     let mut out = String::from(
         "\n/* Names of MPI-1 that the standard has removed. They are not of the ABI: a program that uses them needs the functions that\n   \
          replaced them, and, for MPI_LB and MPI_UB, a library that knows these. Define FARPOST_NO_MPI1 to do without. */\n\
-         #if !defined(FARPOST_NO_MPI1)\n\
-         #if defined(__GNUC__) || defined(__clang__)\n\
-         #define FARPOST_INLINE static __inline__ __attribute__((__unused__))\n\
-         #elif defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)\n\
-         #define FARPOST_INLINE static inline\n\
-         #else\n\
-         #define FARPOST_INLINE static\n\
-         #endif\n\n",
+         #if !defined(FARPOST_NO_MPI1)\n\n",
     );
     for (name, ctype, value) in &table.constants {
         let value = if ctype == "int" {
@@ -104,7 +97,7 @@ pub fn header(api: &Api) -> String {
             inline(api, prefix, removed, &mut out);
         }
     }
-    out.push_str("#undef FARPOST_INLINE\n#endif /* FARPOST_NO_MPI1 */\n");
+    out.push_str("#endif /* FARPOST_NO_MPI1 */\n");
     out
 }
 

@@ -6,10 +6,10 @@ use crate::model::{Api, CHAPTERS};
 
 /// Markdown.
 pub fn page(api: &Api, bodies: &Bodies) -> String {
-    let total = api.names().count();
-    let done = api.names().filter(|(_, f, _)| bodies.has(f)).count();
+    let total = api.listed().count();
+    let done = api.listed().filter(|(_, f, _)| bodies.has(f)).count();
     let codes = api
-        .names()
+        .listed()
         .filter(|(_, f, _)| f.returns.as_deref().is_none_or(|r| r == "int"))
         .count();
     let mut out = format!(
@@ -24,7 +24,7 @@ pub fn page(api: &Api, bodies: &Bodies) -> String {
     );
     for (chapter, title) in CHAPTERS {
         text!(out: "\n## {title}\n\n| Function | | Prototype |\n|---|---|---|\n");
-        for (name, f, large) in api.names().filter(|(_, f, _)| f.chapter == *chapter) {
+        for (name, f, large) in api.listed().filter(|(_, f, _)| f.chapter == *chapter) {
             let state = if bodies.has(f) { "implemented" } else { "missing" };
             let old = f
                 .deprecated

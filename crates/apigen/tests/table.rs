@@ -11,17 +11,23 @@ fn has_every_function_once() {
     let names: Vec<String> = api.names().map(|(name, ..)| name).collect();
     let unique: BTreeSet<&String> = names.iter().collect();
     assert_eq!((api.functions.len(), names.len(), unique.len()), (503, 664, 664));
+    // Two twins are exported for programs of before, and are not of the standard.
+    let unlisted: Vec<&String> = names
+        .iter()
+        .filter(|name| !api.listed().any(|(n, ..)| n == **name))
+        .collect();
+    assert_eq!(unlisted, ["MPI_Precv_init_c", "MPI_Psend_init_c"]);
     // The eleven _toint return an int that is no error code; only these and the error codes count as "int".
     let ints = api
-        .names()
+        .listed()
         .filter(|(_, f, _)| f.returns.as_deref().is_none_or(|r| r == "int"))
         .count();
-    assert_eq!(ints, 649);
+    assert_eq!(ints, 647);
 }
 
 #[test]
 fn twins_differ_from_their_functions() {
-    for f in Api::builtin().functions.iter().filter(|f| f.large) {
+    for f in Api::builtin().functions.iter().filter(|f| f.large && !f.unlisted) {
         let differs = f.params.iter().any(|p| p.c != p.c_large || p.large_only);
         assert!(differs, "{}_c would be the same as {}", f.name, f.name);
     }
@@ -125,7 +131,7 @@ fn entry_points_check_before_they_call() {
 fn header_and_reference_have_every_function() {
     let api = Api::builtin();
     let (header, page) = (header::header(&api), reference::page(&api, &Bodies::default()));
-    for (name, ..) in api.names() {
+    for (name, ..) in api.listed() {
         // Declared once; the names of MPI-1 at the end call some.
         let declared = |name: &str| {
             let lines = header
@@ -140,7 +146,7 @@ fn header_and_reference_have_every_function() {
             "{name} in the reference"
         );
     }
-    assert!(page.contains("664 functions: 649 return an `int` and 15 another type"));
+    assert!(page.contains("662 functions: 647 return an `int` and 15 another type"));
 }
 
 #[test]

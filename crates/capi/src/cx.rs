@@ -13,6 +13,7 @@ use farpost_mpi::comm::Comm;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::group::Group;
 use farpost_mpi::op::Op;
+use farpost_mpi::session::Session;
 use farpost_mpi::{Error, ErrorClass, Result, error};
 use farpost_node::{Node, NodeFabric};
 
@@ -20,7 +21,7 @@ use crate::abi;
 use crate::forked;
 use crate::lock;
 use crate::objects::{Objects, no_object};
-use crate::process::{Life, say};
+use crate::process::{Life, Stage, say};
 use crate::settings::MpiSettings;
 
 /// The library, entered.
@@ -30,7 +31,7 @@ pub(crate) struct Cx {
     pub(crate) node: OnceCell<Node>,
     /// MPI's settings, from then on too.
     pub(crate) settings: OnceCell<MpiSettings>,
-    /// MPI's view of it, from MPI_Init on.
+    /// MPI's view of it, from MPI_Init or the first session on.
     pub(crate) world: OnceCell<World>,
     /// Where the process is in its life.
     pub(crate) life: Life,
@@ -39,6 +40,7 @@ pub(crate) struct Cx {
 /// The world of a process, on what carries everything of it.
 pub(crate) type World = farpost_mpi::world::World<NodeFabric>;
 pub(crate) type CommRef = Rc<Comm>;
+pub(crate) type SessionRef = Rc<Session>;
 pub(crate) type GroupRef = Group;
 pub(crate) type OpRef = Op;
 pub(crate) type TypeRef = Datatype;
@@ -137,6 +139,18 @@ impl Cx {
     pub(crate) fn comm_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<CommRef>> {
         let given = handle != abi::MPI_COMM_NULL;
         given.then(|| self.comm(argument, handle)).transpose()
+    }
+
+    /// The session of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_SESSION`: null, finalised or never one.
+    pub(crate) fn session(&self, argument: &'static str, handle: usize) -> Result<SessionRef> {
+        if self.life.stage.get() == Stage::Forked {
+            return Err(Error::new(ErrorClass::ERR_OTHER, forked::sentence()));
+        }
+        let found = self.world.get().and_then(|world| world.session(handle));
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_SESSION))
     }
 
     /// The datatype of a handle argument.

@@ -52,7 +52,7 @@ pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
 pub(crate) fn open(cx: &'static Cx, interface: Interface) -> Result<&'static Node, String> {
     let node = join(cx)?;
     node.open(interface)?;
-    if interface != Interface::Mpi {
+    if !matches!(interface, Interface::Mpi | Interface::Sessions) {
         // Any thread may call these, also while another one waits in MPI.
         if let Some(world) = cx.world.get()
             && cx.settings.get().is_none_or(|settings| !settings.check.on)
@@ -78,6 +78,7 @@ extern "C" fn in_child() {
     lock::forget_threads();
     let life = &cx::process().life;
     if life.stage.get().is_active() {
+        // Its handles are the parent's, and MPI is over for it.
         life.stage.set(Stage::Forked);
     }
 }

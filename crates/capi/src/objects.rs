@@ -216,6 +216,7 @@ pub(crate) fn no_object(argument: &str, handle: usize, class: ErrorClass) -> Err
         ErrorClass::ERR_TYPE => ("a datatype", "MPI_DATATYPE_NULL", abi::MPI_DATATYPE_NULL),
         ErrorClass::ERR_OP => ("an operation", "MPI_OP_NULL", abi::MPI_OP_NULL),
         ErrorClass::ERR_REQUEST => ("a request", "MPI_REQUEST_NULL", abi::MPI_REQUEST_NULL),
+        ErrorClass::ERR_SESSION => ("a session", "MPI_SESSION_NULL", abi::MPI_SESSION_NULL),
         _ => (
             "an error handler",
             "MPI_ERRHANDLER_NULL",
@@ -225,9 +226,14 @@ pub(crate) fn no_object(argument: &str, handle: usize, class: ErrorClass) -> Err
     if handle == null {
         return Error::new(class, format!("{argument}={name}: {what} is needed"));
     }
+    let gone = if class == ErrorClass::ERR_SESSION {
+        "finalised"
+    } else {
+        "freed"
+    };
     let history = HISTORY.get().map_or_else(String::new, |of| of(handle));
     Error::new(
         class,
-        format!("{argument}={handle:#x}: not {what}, or already freed{history}"),
+        format!("{argument}={handle:#x}: not {what}, or already {gone}{history}"),
     )
 }

@@ -21,8 +21,16 @@ pub(crate) enum Stage {
     Forked,
 }
 
+/// How far the program has come with the world model: MPI_Init to MPI_Finalize (MPI-5.0 section 11.2). Sessions are apart from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorldModel {
+    Before,
+    Initialised,
+    Finalised,
+}
+
 impl Stage {
-    /// Between MPI_Init and MPI_Finalize.
+    /// Between MPI_Init and MPI_Finalize, or with a session open.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, Self::Active | Self::Checked | Self::Watched)
     }
@@ -31,6 +39,7 @@ impl Stage {
 /// What the process knows of itself.
 pub(crate) struct Life {
     pub(crate) stage: Cell<Stage>,
+    pub(crate) world_model: Cell<WorldModel>,
     pub(crate) provided: Cell<c_int>,
     main_thread: Cell<Option<std::thread::ThreadId>>,
     /// The program has set the error handler of MPI_COMM_WORLD, of MPI_COMM_SELF.
@@ -43,6 +52,7 @@ impl Life {
     pub(crate) const fn new() -> Self {
         Self {
             stage: Cell::new(Stage::Before),
+            world_model: Cell::new(WorldModel::Before),
             provided: Cell::new(abi::MPI_THREAD_SINGLE),
             main_thread: Cell::new(None),
             errhandlers_set: Cell::new((false, false)),
@@ -50,9 +60,9 @@ impl Life {
         }
     }
 
-    /// This thread initialises, and is given this level of threads.
-    pub(crate) fn begin(&self, provided: c_int) {
-        self.provided.set(provided);
+    /// This thread initialises the world model.
+    pub(crate) fn begin(&self) {
+        self.world_model.set(WorldModel::Initialised);
         self.main_thread.set(Some(std::thread::current().id()));
     }
 

@@ -42,7 +42,11 @@ fn exports_the_interface_and_nothing_else() {
     let list = include_str!("../../../tests/abi/functions.txt");
     let names = list.lines().map(|line| line.split('\t').next().expect("a name"));
     let mut wanted: BTreeSet<String> = names.flat_map(|n| [n.to_owned(), format!("P{n}")]).collect();
-    assert_eq!(wanted.len(), 1328);
+    assert_eq!(wanted.len(), 1324);
+    // Declared by earlier headers.
+    for name in ["MPI_Precv_init_c", "MPI_Psend_init_c"] {
+        wanted.extend([name.to_owned(), format!("P{name}")]);
+    }
     for removed in Mpi1::builtin().functions {
         wanted.extend([removed.name.clone(), format!("P{}", removed.name)]);
     }

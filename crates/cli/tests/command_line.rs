@@ -115,7 +115,7 @@ fn help_version_lists_and_completions_go_to_standard_output() {
     let output = farpost(&["info", "--api", "--tunables", "--json"]);
     let v: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let count = |name: &str| v["functions"][name].as_array().unwrap().len();
-    assert_eq!(count("implemented") + count("missing"), 664);
+    assert_eq!(count("implemented") + count("missing"), 662);
     assert!(!v["tunables"].as_array().unwrap().is_empty());
 }
 

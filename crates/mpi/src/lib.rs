@@ -1,7 +1,7 @@
 //! MPI semantics in Rust. No globals: a [`world::World`] value owns everything, so that a test or a
 //! simulation can hold many. Knows nothing of C or of environment variables.
 //!
-//! A folder a chapter of the standard: `p2p`, `datatype`, `pack`, `op`, `coll`, `comm`, `group`, `topo`, `info`, `attr`, `errors`; and a
+//! A folder a chapter of the standard: `p2p`, `datatype`, `pack`, `op`, `coll`, `comm`, `group`, `topo`, `info`, `attr`, `session`, `errors`; and a
 //! folder a layer. Each imports only what stands below it (`crates/testing/tests/layers.rs`):
 //!
 //! ```text
@@ -36,6 +36,7 @@ mod long;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod session;
 pub mod topo;
 pub mod world;
 

@@ -1,6 +1,6 @@
 //! Making communicators, in all the ways there are.
 //!
-//! Requirements of MPI-5.0 sections 7.4.2, 7.4.3, 7.6.2, 7.7.2.
+//! Requirements of MPI-5.0 sections 7.4.2, 7.4.3, 7.6.2, 7.7.2, 11.3.
 
 mod common;
 
@@ -8,9 +8,11 @@ use common::{ShmWorld, recv_buf, run, send_buf};
 use farpost_mpi::ErrorClass;
 use farpost_mpi::attr::{CopyFn, DeleteFn, Keyvals, ObjectKind};
 use farpost_mpi::comm::{Comm, SplitType};
+use farpost_mpi::errhandler::ErrorHandler;
 use farpost_mpi::group::{Comparison, Group, UNDEFINED};
 use farpost_mpi::info::Info;
 use farpost_mpi::p2p::Mode;
+use farpost_mpi::session::{ProcessSet, Session};
 use farpost_mpi::world::WorldConfig;
 use farpost_mpi::{Result, coll};
 use std::cell::Cell;
@@ -340,6 +342,72 @@ fn groups_alone_are_enough() {
         assert_eq!(made(&sides[0], &sides[1], size), ErrorClass::ERR_RANK);
         let wrong = world.comm_create_from_group(&sides[1], b"bad");
         assert_eq!(class(wrong), ErrorClass::ERR_GROUP);
+    });
+}
+
+/// What is made of what a session made goes with it, and nothing else does.
+#[test]
+fn sessions_keep_what_is_theirs() {
+    each(|world| {
+        let begin = || {
+            let session = Session::new(ErrorHandler::Return, Info::new());
+            world.session(world.add_session(session).unwrap()).unwrap()
+        };
+        let (one, other) = (begin(), begin());
+        let of = |session: &Session, set, tag: &[u8]| {
+            let group = world.pset_group(session, set);
+            world.comm_create_from_group(&group, tag).unwrap().unwrap()
+        };
+        let all = of(&one, ProcessSet::World, b"all");
+        let own = of(&one, ProcessSet::Own, b"own");
+        let theirs = of(&other, ProcessSet::World, b"all");
+        assert_eq!((all.size(), own.size()), (world.size(), 1));
+        let half = world.comm_split(&all, all.rank % 2, 0).unwrap().unwrap();
+        let twin = world.comm_dup(&half, None).unwrap();
+        let apart = world.comm_dup(world.comm_world(), None).unwrap();
+        for comm in [&all, &half, &twin, &theirs, &apart] {
+            check(world, comm);
+        }
+        let mixed = world.comm_create(&all, &theirs.local);
+        assert_eq!(class(mixed), ErrorClass::ERR_SESSION);
+        // A receive that nobody has answered keeps everything as it is.
+        let mut got = [0; 3];
+        let peer = twin.size() as i32 - 1;
+        let request = world.irecv(&twin, recv_buf(&mut got), peer, 3).unwrap();
+        assert_eq!(class(world.finalize_session(&one)), ErrorClass::ERR_PENDING);
+        world.cancel(request).unwrap();
+        world.wait(request).unwrap();
+        assert_eq!(world.comms_of(&one).len(), 4);
+        world.finalize_session(&one).unwrap();
+        for comm in [&all, &own, &half, &twin] {
+            assert!(world.comm(comm.handle.get()).is_none());
+        }
+        for comm in [&theirs, &apart] {
+            check(world, comm);
+        }
+        assert!(world.session(one.handle.get()).is_none() && world.has_sessions());
+        world.finalize_session(&other).unwrap();
+        assert!(!world.has_sessions());
+        check(world, &apart);
+    });
+}
+
+/// Messages of these two strings look alike: whoever meets another process's call learns of it.
+#[test]
+fn strings_that_cannot_be_told_apart_are_found_out() {
+    run(3, WorldConfig::default(), |world| {
+        let all = Group::all(3);
+        let tag: &[u8] = if world.pid() == 0 {
+            b"tag 7387"
+        } else {
+            b"tag 16581"
+        };
+        let made = world.comm_create_from_group(&all, tag);
+        if world.pid() > 0 {
+            assert_eq!(class(made), ErrorClass::ERR_ARG);
+        }
+        let comm = world.comm_create_from_group(&all, b"the same").unwrap().unwrap();
+        check(world, &comm);
     });
 }
 

@@ -45,7 +45,8 @@ pub(crate) fn end_report(job: &Rc<Job>) -> EndReport {
         };
         Some(farpost_fabric::End {
             why: format!("{who} on host {host} {how}"),
-            in_order: seen == PeerProcess::Left,
+            // One that rests says at its end that it leaves, if it comes to that.
+            in_order: seen == PeerProcess::Left || job.state(peer.0) == Some(RankState::Finalised),
         })
     })
 }

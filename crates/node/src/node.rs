@@ -33,6 +33,8 @@ pub enum Interface {
     Fm = 2,
     Jam = 3,
     Portals = 4,
+    /// Sessions of MPI, beside its world model or without it.
+    Sessions = 5,
 }
 
 impl Interface {
@@ -45,6 +47,7 @@ impl Interface {
     fn closed_by(self) -> Option<&'static str> {
         match self {
             Self::Mpi => Some("MPI_Finalize"),
+            Self::Sessions => Some("MPI_Session_finalize"),
             Self::Fm => Some("FM_finalize"),
             Self::Jam => Some("JAM_finalize"),
             Self::Portals => Some("PtlFini"),
@@ -195,7 +198,7 @@ impl Node {
         if self.left.get() {
             return Err(
                 "the process has left its job: an interface can be opened as long as another one is open, and not after \
-                 the last was finalised"
+                 the last was finalised (sessions of MPI can, where the job is on one host)"
                     .into(),
             );
         }
@@ -227,6 +230,17 @@ impl Node {
         } else {
             self.job.may_end();
         }
+    }
+
+    /// As [`close`](Self::close), of what may be opened again: where nothing has to be said to other hosts the process stays in
+    /// its job until it ends, and the launcher learns that it may.
+    pub fn rest(&self, interface: Interface) {
+        let last = self.open.get() == interface.bit();
+        if !last || self.is_a_childs() || self.fabric.network().is_some() {
+            return self.close(interface);
+        }
+        self.open.set(0);
+        self.job.set_state(RankState::Finalised);
     }
 
     /// The process ends: takes leave of the others, unless something is open that the program should have closed, which

@@ -154,8 +154,9 @@ pub fn serve_portals() -> Result<(), String> {
     job.may_end();
     let local = job.local_ranks();
     let gone = |rank: &u32| {
-        let left = matches!(job.state(*rank), Some(RankState::Finalised | RankState::Aborted));
-        left || node.fabric.has_ended(Peer(*rank))
+        // One that has finalised may begin again until it has left.
+        let (peer, aborted) = (Peer(*rank), job.state(*rank) == Some(RankState::Aborted));
+        aborted || node.fabric.has_ended(peer) || node.fabric.end_of(peer).is_some()
     };
     let (turn, looked) = (Cell::new(0u32), Cell::new(Instant::now()));
     Agent::run_all(&mut agents, || {

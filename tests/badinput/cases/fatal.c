@@ -19,6 +19,32 @@ int main(int argc, char **argv) {
         printf("still here\n");
         return 0;
     }
+    MPI_Session session;
+    MPI_Comm comm;
+    MPI_Group group;
+    if (strcmp(how, "session-world") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        MPI_Barrier(MPI_COMM_WORLD);
+        printf("still here\n");
+        return 0;
+    }
+    if (strcmp(how, "no-session-finalize") == 0 || strcmp(how, "after-session") == 0 || strcmp(how, "session-exit-code") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+        MPI_Comm_create_from_group(group, "fatal", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+        MPI_Comm_rank(comm, &rank);
+        if (strcmp(how, "no-session-finalize") == 0) {
+            if (rank == 0) return 0;
+            MPI_Recv(&x, 1, MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE);
+        }
+        MPI_Group_free(&group);
+        MPI_Comm_disconnect(&comm);
+        MPI_Session_finalize(&session);
+        if (strcmp(how, "session-exit-code") == 0) return rank == 1 ? 7 : 0;
+        MPI_Comm_size(MPI_COMM_WORLD, &x);
+        printf("still here\n");
+        return 0;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strcmp(how, "bad-rank") == 0) {
@@ -44,6 +70,16 @@ int main(int argc, char **argv) {
     } else if (strcmp(how, "no-finalize") == 0) {
         if (rank == 0) return 0;
         MPI_Recv(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(how, "neither-finalize") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        if (rank == 0) return 0;
+        MPI_Recv(&x, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(how, "session-after-world") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        MPI_Finalize();
+        MPI_Barrier(MPI_COMM_WORLD);
+        printf("still here\n");
+        return 0;
     } else if (strcmp(how, "exit-code") == 0) {
         MPI_Finalize();
         return rank == 1 ? 7 : 0;

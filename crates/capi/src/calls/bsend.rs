@@ -56,6 +56,22 @@ pub(crate) fn mpi_buffer_iflush(cx: &Cx) -> Result<usize> {
     cx.world().iflush_buffer(cx.world().process_buffer())
 }
 
+pub(crate) fn mpi_session_attach_buffer(cx: &Cx, a: arg::SessionAttachBuffer) -> Result<()> {
+    attach(cx, &a.session.buffer, a.buffer, a.size)
+}
+
+pub(crate) fn mpi_session_detach_buffer(cx: &Cx, a: arg::SessionDetachBuffer) -> Result<()> {
+    detach(cx, &a.session.buffer, a.buffer_addr, a.size)
+}
+
+pub(crate) fn mpi_session_flush_buffer(cx: &Cx, a: arg::SessionFlushBuffer) -> Result<()> {
+    cx.world().flush_buffer(&a.session.buffer)
+}
+
+pub(crate) fn mpi_session_iflush_buffer(cx: &Cx, a: arg::SessionIflushBuffer) -> Result<usize> {
+    cx.world().iflush_buffer(&a.session.buffer)
+}
+
 pub(crate) fn mpi_comm_attach_buffer(cx: &Cx, a: arg::CommAttachBuffer) -> Result<()> {
     attach(cx, &a.comm.buffer, a.buffer, a.size)
 }

@@ -1,10 +1,12 @@
 //! Making and freeing communicators (MPI-5.0 sections 7.4.2 to 7.4.4, 7.6.2, 11.10.4).
 
+use core::ffi::CStr;
 use std::rc::Rc;
 
-use farpost_mpi::Result;
 use farpost_mpi::comm::{Comm, RESOURCE_KEY, SHARED_MEMORY, SplitType};
 use farpost_mpi::errhandler::{ErrorHandler, HandlerKind};
+use farpost_mpi::group::Group;
+use farpost_mpi::{Result, fail};
 
 use super::arg;
 use crate::abi;
@@ -96,11 +98,29 @@ fn handler(cx: &Cx, errhandler: usize) -> Result<ErrorHandler> {
     Ok(handler)
 }
 
+/// The string that tells calls of several threads apart.
+fn string_tag(tag: &CStr) -> Result<&[u8]> {
+    let (tag, room) = (tag.to_bytes(), abi::MPI_MAX_STRINGTAG_LEN as usize - 1);
+    if tag.len() > room {
+        return fail!(ERR_ARG: "stringtag has {} bytes: it may have {room} (MPI_MAX_STRINGTAG_LEN with its end)", tag.len());
+    }
+    Ok(tag)
+}
+
+/// A group whose session has been finalised has nobody to speak to.
+fn need_session(cx: &Cx, argument: &str, group: &Group) -> Result<()> {
+    let session = group.session();
+    if group.is_empty() || session == 0 || cx.world().session(session).is_some() {
+        return Ok(());
+    }
+    fail!(ERR_SESSION: "{argument}: it is of session {session:#x}, which was finalised")
+}
+
 pub(crate) fn mpi_comm_create_from_group(cx: &Cx, a: arg::CommCreateFromGroup) -> Result<usize> {
     let handler = handler(cx, a.errhandler)?;
-    let new = cx
-        .world()
-        .comm_create_from_group(a.group, a.stringtag.to_bytes())?;
+    let tag = string_tag(a.stringtag)?;
+    need_session(cx, "group", a.group)?;
+    let new = cx.world().comm_create_from_group(a.group, tag)?;
     if let Some(new) = &new {
         new.errhandler.replace(handler);
     }
@@ -109,7 +129,12 @@ pub(crate) fn mpi_comm_create_from_group(cx: &Cx, a: arg::CommCreateFromGroup) -
 
 pub(crate) fn mpi_intercomm_create_from_groups(cx: &Cx, a: arg::IntercommCreateFromGroups) -> Result<usize> {
     let handler = handler(cx, a.errhandler)?;
-    let tag = a.stringtag.to_bytes();
+    let tag = string_tag(a.stringtag)?;
+    if a.local_group.is_empty() && a.remote_group.is_empty() {
+        return Ok(abi::MPI_COMM_NULL);
+    }
+    need_session(cx, "local_group", a.local_group)?;
+    need_session(cx, "remote_group", a.remote_group)?;
     let new = cx.world().intercomm_create_from_groups(
         a.local_group,
         a.local_leader,

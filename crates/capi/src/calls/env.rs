@@ -12,7 +12,7 @@ use super::arg;
 use crate::abi;
 use crate::args::{self};
 use crate::cx::{Cx, comm_name};
-use crate::process::Stage;
+use crate::process::{Stage, WorldModel};
 
 pub(crate) fn mpi_get_version(_: &Cx) -> Result<(c_int, c_int)> {
     Ok((abi::MPI_VERSION, abi::MPI_SUBVERSION))
@@ -123,11 +123,11 @@ pub(crate) unsafe fn mpi_abi_get_fortran_booleans(cx: &Cx, a: arg::AbiGetFortran
 }
 
 pub(crate) fn mpi_initialized(cx: &Cx) -> Result<bool> {
-    Ok(cx.life.stage.get() != Stage::Before)
+    Ok(cx.life.world_model.get() != WorldModel::Before)
 }
 
 pub(crate) fn mpi_finalized(cx: &Cx) -> Result<bool> {
-    Ok(matches!(cx.life.stage.get(), Stage::After | Stage::Forked))
+    Ok(cx.life.world_model.get() == WorldModel::Finalised || cx.life.stage.get() == Stage::Forked)
 }
 
 pub(crate) fn mpi_query_thread(cx: &Cx) -> Result<c_int> {

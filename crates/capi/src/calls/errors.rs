@@ -109,3 +109,26 @@ pub(crate) fn mpi_comm_call_errhandler(cx: &Cx, a: arg::CommCallErrhandler) -> R
         }
     }
 }
+
+pub(crate) fn mpi_session_set_errhandler(cx: &Cx, a: arg::SessionSetErrhandler) -> Result<()> {
+    let handler = cx.objects.errhandler("errhandler", a.errhandler)?;
+    handler.check_kind(HandlerKind::Session)?;
+    *a.session.errhandler.borrow_mut() = handler;
+    Ok(())
+}
+
+pub(crate) fn mpi_session_get_errhandler(cx: &Cx, a: arg::SessionGetErrhandler) -> Result<usize> {
+    cx.objects.errhandler_handle(&a.session.errhandler.borrow())
+}
+
+pub(crate) fn mpi_session_call_errhandler(cx: &Cx, a: arg::SessionCallErrhandler) -> Result<()> {
+    let errorcode = a.errorcode;
+    let text = cx.objects.codes.string(errorcode)?;
+    let handler = a.session.errhandler.borrow().clone();
+    match handler.raise(a.session.handle.get(), errorcode) {
+        Outcome::Return(_) => Ok(()),
+        Outcome::AbortJob(code) | Outcome::AbortObject(code) => {
+            cx.abort(code, &format!("MPI_Session_call_errhandler({errorcode}): {text}"))
+        }
+    }
+}

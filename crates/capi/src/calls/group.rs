@@ -3,6 +3,8 @@
 use core::ffi::c_int;
 
 use farpost_mpi::Result;
+use farpost_mpi::group::Group;
+use farpost_mpi::session::need_same;
 
 use super::arg;
 use crate::abi;
@@ -26,32 +28,52 @@ pub(crate) fn mpi_group_translate_ranks(_: &Cx, a: arg::GroupTranslateRanks) -> 
     a.ranks2.fill(&out)
 }
 
+/// The session of what is made of two groups. The empty group is of any.
+fn session_of(one: &Group, other: &Group) -> Result<usize> {
+    match (one.is_empty(), other.is_empty()) {
+        (true, _) => Ok(other.session()),
+        (_, true) => Ok(one.session()),
+        _ => need_same(["group1", "group2"], [one.session(), other.session()]).map(|()| one.session()),
+    }
+}
+
 pub(crate) fn mpi_group_union(cx: &Cx, a: arg::GroupUnion) -> Result<usize> {
-    cx.objects.new_group(a.group1.union(a.group2))
+    let session = session_of(a.group1, a.group2)?;
+    cx.objects.new_group(a.group1.union(a.group2).of_session(session))
 }
 
 pub(crate) fn mpi_group_intersection(cx: &Cx, a: arg::GroupIntersection) -> Result<usize> {
-    cx.objects.new_group(a.group1.intersection(a.group2))
+    let session = session_of(a.group1, a.group2)?;
+    cx.objects
+        .new_group(a.group1.intersection(a.group2).of_session(session))
 }
 
 pub(crate) fn mpi_group_difference(cx: &Cx, a: arg::GroupDifference) -> Result<usize> {
-    cx.objects.new_group(a.group1.difference(a.group2))
+    let session = session_of(a.group1, a.group2)?;
+    cx.objects
+        .new_group(a.group1.difference(a.group2).of_session(session))
 }
 
 pub(crate) fn mpi_group_incl(cx: &Cx, a: arg::GroupIncl) -> Result<usize> {
-    cx.objects.new_group(a.group.incl(a.ranks)?)
+    let session = a.group.session();
+    cx.objects.new_group(a.group.incl(a.ranks)?.of_session(session))
 }
 
 pub(crate) fn mpi_group_excl(cx: &Cx, a: arg::GroupExcl) -> Result<usize> {
-    cx.objects.new_group(a.group.excl(a.ranks)?)
+    let session = a.group.session();
+    cx.objects.new_group(a.group.excl(a.ranks)?.of_session(session))
 }
 
 pub(crate) fn mpi_group_range_incl(cx: &Cx, a: arg::GroupRangeIncl) -> Result<usize> {
-    cx.objects.new_group(a.group.range_incl(a.ranges)?)
+    let session = a.group.session();
+    cx.objects
+        .new_group(a.group.range_incl(a.ranges)?.of_session(session))
 }
 
 pub(crate) fn mpi_group_range_excl(cx: &Cx, a: arg::GroupRangeExcl) -> Result<usize> {
-    cx.objects.new_group(a.group.range_excl(a.ranges)?)
+    let session = a.group.session();
+    cx.objects
+        .new_group(a.group.range_excl(a.ranges)?.of_session(session))
 }
 
 pub(crate) fn mpi_group_free(cx: &Cx, a: arg::GroupFree) -> Result<()> {

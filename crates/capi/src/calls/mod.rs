@@ -29,6 +29,7 @@ pub(crate) mod p2p;
 pub(crate) mod pack;
 pub(crate) mod reduce;
 pub(crate) mod request;
+pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod topo;
 pub(crate) mod topo_create;

@@ -4,17 +4,18 @@
 
 use core::ffi::c_int;
 
-use farpost_mpi::errhandler::Outcome;
+use farpost_mpi::errhandler::{ErrorHandler, HandlerKind, Outcome};
 use farpost_mpi::{Error, ErrorClass, Result};
 
 use farpost_node::Node;
 
+use crate::abi;
 use crate::check::{self, Check};
 use crate::cx::{CommRef, Cx, comm_name, process};
 use crate::forked;
 use crate::lock;
 use crate::names::Fun;
-use crate::process::Stage;
+use crate::process::{Stage, WorldModel};
 use crate::roll;
 
 /// When a function may be called.
@@ -22,6 +23,8 @@ use crate::roll;
 pub(crate) enum Phase {
     /// At any time.
     Always,
+    /// At any time, and by several threads at once before any of them has asked for that.
+    Threaded,
     /// After MPI_Init (or with a session open) and before MPI_Finalize.
     Active,
 }
@@ -37,8 +40,9 @@ pub(crate) enum On {
     Win(usize),
     #[allow(dead_code)]
     File(usize),
-    #[allow(dead_code)]
     Session(usize),
+    /// Nothing yet: the error handler that the function is given, which what it makes will have.
+    Errhandler(usize),
     /// A request: its communicator's.
     Request,
 }
@@ -53,6 +57,12 @@ pub(crate) fn call(
     body: impl FnOnce(&'static Cx) -> Result<()>,
     give_nulls: impl FnOnce(),
 ) -> c_int {
+    if phase == Phase::Threaded {
+        let _inside = lock::enter_threaded();
+        roll::called(fun.0);
+        let cx = process();
+        return ended(cx, fun, on, body(cx), give_nulls);
+    }
     if phase == Phase::Always {
         let _inside = lock::enter_any_time();
         roll::called(fun.0);
@@ -166,8 +176,11 @@ fn not_now(cx: &Cx, fun: Fun) -> c_int {
 fn wrong_time(cx: &Cx) -> Error {
     let message = match cx.life.stage.get() {
         Stage::Forked => return Error::new(ErrorClass::ERR_OTHER, forked::sentence()),
+        Stage::After if cx.life.world_model.get() == WorldModel::Before => {
+            "called after MPI_Session_finalize of the last session: nothing can be communicated before MPI_Init or a new one"
+        }
         Stage::After => "called after MPI_Finalize: nothing can be communicated any more",
-        _ => "called before MPI_Init (or MPI_Init_thread)",
+        _ => "called before MPI_Init (or MPI_Init_thread, MPI_Session_init)",
     };
     Error::new(ErrorClass::ERR_OTHER, message)
 }
@@ -188,6 +201,28 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
     if cx.life.stage.get() == Stage::Forked {
         forked::end(fun.name(), error.class.0.clamp(1, 255));
     }
+    match on {
+        On::Session(handle) => {
+            if let Some(session) = cx.world.get().and_then(|world| world.session(handle)) {
+                let handler = session.errhandler.borrow().clone();
+                return tell(cx, fun, &handler, handle, "the session", code, error);
+            }
+        }
+        On::Errhandler(handle) => {
+            if let Ok(handler) = cx.objects.errhandler("errhandler", handle) {
+                return tell(
+                    cx,
+                    fun,
+                    &handler,
+                    null_of(&handler),
+                    "what it was to make",
+                    code,
+                    error,
+                );
+            }
+        }
+        _ => {}
+    }
     if !cx.life.stage.get().is_active() {
         // Before and after there is no object that could have a handler: errors are fatal, as by default
         // (MPI-5.0 section 9.3), but for the functions that report on errors themselves.
@@ -201,8 +236,17 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
                 .take_failed_comm()
                 .unwrap_or_else(|| world.comm_world().clone()),
         ),
-        On::Nothing | On::Win(_) | On::File(_) | On::Session(_) => None,
+        On::Nothing | On::Win(_) | On::File(_) | On::Session(_) | On::Errhandler(_) => None,
     };
+    if comm.is_none() && cx.life.world_model.get() != WorldModel::Initialised {
+        // MPI_COMM_SELF is of the world model: without it the initial error handler hears.
+        fatal(
+            cx,
+            fun,
+            error,
+            "errors of no communicator and no session are fatal outside of MPI_Init and MPI_Finalize",
+        );
+    }
     let comm = comm.unwrap_or_else(|| {
         if cx.life.world_hears_all() {
             world.comm_world().clone()
@@ -216,17 +260,41 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
 /// Runs the error handler of `comm`.
 pub(crate) fn handle(cx: &Cx, fun: Fun, comm: &CommRef, code: c_int, error: &Error) -> c_int {
     let handler = comm.errhandler.borrow().clone();
-    match handler.raise(comm.handle.get(), code) {
+    tell(
+        cx,
+        fun,
+        &handler,
+        comm.handle.get(),
+        &comm_name(comm),
+        code,
+        error,
+    )
+}
+
+/// Runs an error handler of the object `handle`, which a sentence calls `name`.
+fn tell(
+    cx: &Cx,
+    fun: Fun,
+    handler: &ErrorHandler,
+    handle: usize,
+    name: &str,
+    code: c_int,
+    error: &Error,
+) -> c_int {
+    match handler.raise(handle, code) {
         Outcome::Return(code) => code,
         Outcome::AbortJob(_) | Outcome::AbortObject(_) => {
-            let name = comm_name(comm);
-            fatal(
-                cx,
-                fun,
-                error,
-                &format!("errors on {name} are fatal (MPI_ERRORS_ARE_FATAL)"),
-            )
+            let why = format!("errors on {name} are fatal (MPI_ERRORS_ARE_FATAL)");
+            fatal(cx, fun, error, &why)
         }
+    }
+}
+
+/// The handle that is no object of those which `handler` is for.
+fn null_of(handler: &ErrorHandler) -> usize {
+    match handler {
+        ErrorHandler::User(user) if user.kind() == HandlerKind::Session => abi::MPI_SESSION_NULL,
+        _ => abi::MPI_COMM_NULL,
     }
 }
 

@@ -23,7 +23,10 @@ pub const PROC_NULL: Rank = -3;
 
 /// An ordered set of processes, each named by its process id in the job. Cheap to clone, immutable.
 #[derive(Clone)]
-pub struct Group(Repr);
+pub struct Group(Repr, Origin);
+
+/// The session that a group was derived from, by its handle; 0: none.
+type Origin = usize;
 
 #[derive(Clone)]
 enum Repr {
@@ -62,7 +65,7 @@ impl Group {
     }
 
     fn run(first: u32, stride: i32, n: u32) -> Self {
-        Self(Repr::Run { first, stride, n })
+        Self(Repr::Run { first, stride, n }, 0)
     }
 
     /// The processes `pids` in that order. They must be distinct (checked in debug builds only: callers
@@ -73,7 +76,7 @@ impl Group {
         }
         let list = List::new(pids.into());
         debug_assert!(list.is_distinct(), "process named twice in {pids:?}");
-        Self(Repr::List(Rc::new(list)))
+        Self(Repr::List(Rc::new(list)), 0)
     }
 
     fn as_run(pids: &[u32]) -> Option<Self> {
@@ -90,6 +93,18 @@ impl Group {
             .all(|pair| i64::from(pair[1]) - i64::from(pair[0]) == stride);
         let stride = i32::try_from(stride).ok().filter(|s| *s != 0 && even)?;
         Some(Self::run(first, stride, pids.len() as u32))
+    }
+
+    /// The same group, derived from the session with this handle (0: from none; MPI-5.0 section 11.3).
+    #[must_use]
+    pub fn of_session(mut self, session: usize) -> Self {
+        self.1 = session;
+        self
+    }
+
+    /// The handle of the session that it was derived from; 0: none.
+    pub fn session(&self) -> usize {
+        self.1
     }
 
     /// Number of processes.

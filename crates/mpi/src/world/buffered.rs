@@ -8,6 +8,7 @@ use super::p2p::PROC_NULL;
 use crate::buffer::SendBuf;
 use crate::comm::{Attached, Comm};
 use crate::engine::SENT;
+use crate::session::Session;
 use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 use std::cell::RefCell;
@@ -25,13 +26,11 @@ impl<F: Fabric> World<F> {
         }
     }
 
-    /// The buffer that sends on `comm` use: its own, or the process's.
-    fn slot<'a>(&'a self, comm: &'a Comm) -> &'a RefCell<Option<Attached>> {
-        if comm.buffer.borrow().is_some() {
-            &comm.buffer
-        } else {
-            &self.buffer
-        }
+    /// The buffer that sends on `comm` use: its own, its session's, or the process's.
+    fn slot<'a>(&'a self, comm: &'a Comm, session: Option<&'a Session>) -> &'a RefCell<Option<Attached>> {
+        let own = [Some(&comm.buffer), session.map(|session| &session.buffer)];
+        let attached = own.into_iter().flatten().find(|slot| slot.borrow().is_some());
+        attached.unwrap_or(&self.buffer)
     }
 
     /// Send a copy, accounted against the attached buffer.
@@ -39,7 +38,8 @@ impl<F: Fabric> World<F> {
         if dest == PROC_NULL {
             return Ok(());
         }
-        let slot = self.slot(comm);
+        let session = self.session(comm.local.session());
+        let slot = self.slot(comm, session.as_deref());
         self.reclaim(slot);
         let bytes = buf.bytes();
         // What a check adds is not the program's.

@@ -10,6 +10,11 @@ impl<F: Fabric> World<F> {
         self.comms.borrow().from_int(int)
     }
 
+    /// The session that the program knows as this integer.
+    pub fn session_from_int(&self, int: i32) -> Option<usize> {
+        self.sessions.borrow().from_int(int)
+    }
+
     /// The request that the program knows as this integer.
     pub fn request_from_int(&self, int: i32) -> Option<usize> {
         if int as usize == SENT {

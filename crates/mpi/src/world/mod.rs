@@ -13,6 +13,7 @@ mod lifetime;
 mod p2p;
 mod requests;
 mod roll;
+mod sessions;
 
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
@@ -23,6 +24,7 @@ use crate::coll::{Pool, Tuning};
 use crate::comm::{Attached, Comm};
 use crate::engine::{Carrier, EngineTunables};
 use crate::handle::{HandleKind, HandleTable};
+use crate::session::Session;
 use crate::{Result, p2p::Matched};
 use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
@@ -38,6 +40,9 @@ use std::time::Duration;
 pub const COMM_WORLD: usize = 0x101;
 /// Handle of `MPI_COMM_SELF`.
 pub const COMM_SELF: usize = 0x102;
+
+/// What is no handle.
+const HIDDEN: usize = usize::MAX;
 
 /// Longest sleep of a process that others will ring.
 const LONG_SLEEP: Duration = Duration::from_millis(100);
@@ -66,6 +71,9 @@ pub struct World<F: Fabric> {
     comms: RefCell<HandleTable<Rc<Comm>>>,
     comm_world: Rc<Comm>,
     comm_self: Rc<Comm>,
+    /// What the program knows the two as: their handles, or none while it has not initialised the world model.
+    predefined: [Cell<usize>; 2],
+    pub(crate) sessions: RefCell<HandleTable<Rc<Session>>>,
     pub(crate) messages: RefCell<HandleTable<Matched>>,
     /// What requests are that the engine does not run by itself.
     pub(crate) extras: RefCell<BTreeMap<usize, Extra<F>>>,
@@ -129,6 +137,8 @@ impl<F: Fabric> World<F> {
             comms: RefCell::new(HandleTable::new(HandleKind::Comm)),
             comm_world: Rc::new(comm_world),
             comm_self: Rc::new(comm_self),
+            predefined: [Cell::new(COMM_WORLD), Cell::new(COMM_SELF)],
+            sessions: RefCell::new(HandleTable::new(HandleKind::Session)),
             messages: RefCell::new(HandleTable::new(HandleKind::Message)),
             extras: RefCell::default(),
             watch: OnceCell::new(),
@@ -319,13 +329,20 @@ impl<F: Fabric> World<F> {
     /// The communicator behind a handle.
     #[inline]
     pub fn comm(&self, handle: usize) -> Option<Rc<Comm>> {
-        if handle == COMM_WORLD {
+        if handle == self.predefined[0].get() {
             return Some(Rc::clone(&self.comm_world));
         }
-        if handle == COMM_SELF {
+        if handle == self.predefined[1].get() {
             return Some(Rc::clone(&self.comm_self));
         }
         self.comms.borrow().get(handle).cloned()
+    }
+
+    /// Whether the program may use MPI_COMM_WORLD and MPI_COMM_SELF: they are of the world model (MPI-5.0 section 11.2).
+    pub fn show_predefined(&self, shown: bool) {
+        for (known_as, handle) in self.predefined.iter().zip([COMM_WORLD, COMM_SELF]) {
+            known_as.set(if shown { handle } else { HIDDEN });
+        }
     }
 
     /// MPI_COMM_WORLD.

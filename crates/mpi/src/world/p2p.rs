@@ -239,7 +239,7 @@ impl<F: Fabric> World<F> {
     #[inline(always)]
     pub fn with_comm<R>(&self, handle: usize, use_it: impl FnOnce(&Comm) -> R) -> Option<R> {
         let table;
-        let comm: &Comm = if handle == super::COMM_WORLD {
+        let comm: &Comm = if handle == self.predefined[0].get() {
             self.comm_world()
         } else {
             table = self.comms.borrow();

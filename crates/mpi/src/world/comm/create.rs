@@ -10,11 +10,20 @@ use std::rc::Rc;
 
 fn need_subset(comm: &Comm, group: &Group) -> Result<()> {
     match group.iter().position(|pid| !comm.local.contains(pid)) {
-        None => Ok(()),
+        None if group.is_empty() => Ok(()),
+        None => crate::session::need_same(["comm", "group"], [comm.local.session(), group.session()]),
         Some(rank) => {
             fail!(ERR_GROUP: "group: the process of its rank {rank} is not in the group of comm")
         }
     }
+}
+
+/// Calls that do not belong together have met: of tags, or groups, that the processes' messages cannot tell apart.
+pub(super) fn need_same_tag(ours: i64, theirs: i64) -> Result<()> {
+    if ours == theirs {
+        return Ok(());
+    }
+    fail!(ERR_ARG: "stringtag: the first process of the group gave another one, or another group, in the call that this one met")
 }
 
 /// Words of one rank on an intercommunicator: rank in the new group, context number to use if it leads.
@@ -73,9 +82,19 @@ impl<F: Fabric> World<F> {
         }
         self.need_me("group", group)?;
         let world = self.comm_world();
-        let words = [self.new_context() as i64];
-        let words = self.hear_first(world, group, Some(MakingTag::string(tag)), &words)?;
-        self.make(world, words[0], group.clone(), None).map(Some)
+        let words = [self.new_context() as i64, MakingTag::told_apart(tag, &[group])];
+        let heard = self.hear_first(world, group, Some(MakingTag::string(tag)), &words)?;
+        need_same_tag(words[1], heard[1])?;
+        self.make_first(heard[0], group.clone(), None).map(Some)
+    }
+
+    /// A communicator of agreed number and groups that has no parent: nothing is inherited.
+    pub(super) fn make_first(&self, number: i64, local: Group, remote: Option<Group>) -> Result<Rc<Comm>> {
+        let number = self.checked_context(&[number])?;
+        let rank = local.rank_of(self.pid());
+        let rank =
+            rank.ok_or_else(|| error!(ERR_INTERN: "a communicator is made by a process outside of it"))?;
+        self.add_comm(number, local, remote, rank)
     }
 
     /// A group argument that must have this process in it.

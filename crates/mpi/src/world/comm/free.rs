@@ -1,8 +1,7 @@
 //! Freeing communicators (MPI-5.0 sections 7.4.3, 11.10.4).
 
 use crate::Result;
-use crate::comm::{Comm, ContextLane};
-use crate::engine::request::Operation;
+use crate::comm::Comm;
 use crate::world::{COMM_SELF, COMM_WORLD, World};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
@@ -42,22 +41,5 @@ impl<F: Fabric> World<F> {
         let plan = crate::coll::barrier(&self.site(comm))?;
         self.run_collective(comm, plan)?;
         self.comm_free(comm)
-    }
-
-    /// Whether anything that this process started on `comm` is not over.
-    fn is_busy(&self, comm: &Rc<Comm>) -> bool {
-        if self.active.borrow().iter().any(|c| Rc::ptr_eq(&c.comm, comm)) {
-            return true;
-        }
-        let lanes = ContextLane::ALL.map(|lane| comm.lane(lane));
-        let engine = self.engine.borrow();
-        engine.requests.iter().any(|(_, request)| {
-            !request.complete
-                && match &request.operation {
-                    Operation::Send(send) => lanes.contains(&send.envelope.context),
-                    Operation::Recv(recv) => comm.slots.contains(&recv.context),
-                    Operation::Idle => false,
-                }
-        })
     }
 }

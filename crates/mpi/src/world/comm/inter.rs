@@ -2,9 +2,11 @@
 //!
 //! Requirements of MPI-5.0 section 7.6.2.
 
+use super::create::need_same_tag;
 use super::talk::MakingTag;
 use crate::comm::Comm;
 use crate::group::Group;
+use crate::session::need_same;
 use crate::world::World;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
@@ -73,6 +75,10 @@ impl<F: Fabric> World<F> {
         tag: &[u8],
     ) -> Result<Rc<Comm>> {
         self.need_me("local_group", local)?;
+        need_same(
+            ["local_group", "remote_group"],
+            [local.session(), remote.session()],
+        )?;
         if let Some(rank) = remote.iter().position(|pid| local.contains(pid)) {
             return fail!(
                 ERR_GROUP: "remote_group: its rank {rank} is also in local_group; they must be disjoint"
@@ -86,22 +92,27 @@ impl<F: Fabric> World<F> {
         let near = leader("local_leader", local_leader, local)?;
         let far = leader("remote_leader", remote_leader, remote)?;
         let world = self.comm_world();
+        // Both sides have the lower group first.
+        let sides = if local.pid(0) < remote.pid(0) {
+            [local, remote]
+        } else {
+            [remote, local]
+        };
+        let told_apart = MakingTag::told_apart(tag, &sides);
         let tag = MakingTag::string(tag);
-        let mut numbers = vec![self.new_context() as i64, 0];
+        let mut numbers = vec![self.new_context() as i64, 0, told_apart];
         if near == self.pid() {
             // Ranks of MPI_COMM_WORLD are process numbers.
-            numbers[1] = self.swap(world, far as Rank, tag, &numbers[..1], 1)?[0];
+            let theirs = self.swap(world, far as Rank, tag, &[numbers[0], told_apart], 2)?;
+            need_same_tag(told_apart, theirs[1])?;
+            numbers[1] = theirs[0];
         }
         let mut leader_first = local.to_pids();
         leader_first.rotate_left(local_leader as usize);
         let numbers = self.hear_first(world, &Group::from_pids(&leader_first), Some(tag), &numbers)?;
+        need_same_tag(told_apart, numbers[2])?;
         let low = local.pid(0) < remote.pid(0);
-        self.make(
-            world,
-            numbers[usize::from(!low)],
-            local.clone(),
-            Some(remote.clone()),
-        )
+        self.make_first(numbers[usize::from(!low)], local.clone(), Some(remote.clone()))
     }
 
     /// What the leaders tell each other.

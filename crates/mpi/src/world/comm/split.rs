@@ -119,7 +119,12 @@ impl<F: Fabric> World<F> {
         let rank = local
             .rank_of(self.pid())
             .ok_or_else(|| error!(ERR_INTERN: "a communicator is made by a process outside of it"))?;
-        let new = self.add_comm(number, local, remote, rank)?;
+        // What is made of a communicator is of the same session as that.
+        let session = match local.session() {
+            0 => parent.local.session(),
+            of_group => of_group,
+        };
+        let new = self.add_comm(number, local.of_session(session), remote, rank)?;
         new.inherit(parent);
         Ok(new)
     }

@@ -154,11 +154,27 @@ impl MakingTag {
     /// For the program's string: above them. Different strings may meet in one tag; then calls that overlap in
     /// time must come in the same order at all processes that are in both.
     pub(super) fn string(tag: &[u8]) -> Self {
-        // FNV-1a.
-        let hash = tag.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-        });
+        let hash = Self::hash(tag.iter().copied());
         Self((hash ^ hash >> 32) as i32 & Self::MASK)
+    }
+
+    /// A number that is the same for calls that belong together, and for no others as far as can be told: of string and groups.
+    pub(super) fn told_apart(tag: &[u8], groups: &[&Group]) -> i64 {
+        let members = groups.iter().flat_map(|group| {
+            // The processes may have the other group in orders of their own.
+            let mut pids = group.to_pids();
+            pids.sort_unstable();
+            let pids = pids.into_iter().flat_map(u32::to_le_bytes);
+            group.size().to_le_bytes().into_iter().chain(pids)
+        });
+        Self::hash(members.chain(tag.iter().copied())).cast_signed()
+    }
+
+    /// FNV-1a.
+    fn hash(bytes: impl Iterator<Item = u8>) -> u64 {
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
     }
 }
 
