@@ -15,7 +15,7 @@
 //! | receive queue | `receive_queue`: the fabric's packet queues |
 //! | host receive queue | `host_receive_queue`: accepted, not handled yet |
 //! | reject queue | `reject_queue`: came back, to be sent again |
-//! | | `kept`: of handlers that have waited in vain for a slot |
+//! | | `overdue`: of handlers that have waited in vain for a slot |
 //!
 //! Flow control is return-to-sender: a node sends optimistically, with one slot of its own reject queue reserved per
 //! outstanding frame over all destinations; a receiver without room sends the frame back; acknowledgements free slots,
@@ -54,7 +54,7 @@ mod extract;
 #[cfg(not(loom))]
 mod faults;
 #[cfg(not(loom))]
-mod kept;
+mod overdue;
 #[cfg(not(loom))]
 mod owed_acks;
 #[cfg(not(loom))]

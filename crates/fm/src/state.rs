@@ -5,7 +5,7 @@
 
 use crate::config::{Buffers, FmConfig, Interpret};
 use crate::host_receive_queue::{self, HostReceiveQueue};
-use crate::kept::Kept;
+use crate::overdue::OverdueFrames;
 use crate::owed_acks::OwedAcks;
 use crate::receive_queue;
 use crate::reject_queue::RejectQueue;
@@ -91,7 +91,7 @@ pub struct FmState<const WORDS: usize> {
     pub(crate) receive_lanai: host_receive_queue::LanaiSide,
     pub(crate) receive_host: host_receive_queue::HostSide,
     pub(crate) reject: RejectQueue<WORDS>,
-    pub(crate) kept: Kept<WORDS>,
+    pub(crate) kept: OverdueFrames<WORDS>,
     pub window: Window,
     pub(crate) owed: OwedAcks,
     /// Per sender, the number of the piece that comes next. May forget: pieces then come back until one says that it is
@@ -140,7 +140,7 @@ impl<const WORDS: usize> FmState<WORDS> {
             receive_lanai,
             receive_host,
             reject: RejectQueue::new(slots),
-            kept: Kept::new(if flow_control && config.buffers != Buffers::None {
+            kept: OverdueFrames::new(if flow_control && config.buffers != Buffers::None {
                 KEPT_FOR_EACH * lengths.receive as usize
             } else {
                 0

@@ -335,7 +335,7 @@ mod tests {
                 talk[at].1 = "cmd=respo";
                 let (mut wire, handle) = server_that(talk, hangs_up);
                 if !hangs_up {
-                    wire = wire.with_limit(Duration::from_millis(50));
+                    wire = wire.with_limit(Duration::from_millis(500));
                 }
                 let text = Pmi1::init(wire).map(|_| ()).unwrap_err().to_string();
                 let why = if hangs_up {

@@ -8,14 +8,14 @@ use crate::wire::Frame;
 use std::collections::VecDeque;
 
 /// What is kept, in the order of sending.
-pub struct Kept<const WORDS: usize> {
+pub struct OverdueFrames<const WORDS: usize> {
     frames: VecDeque<Frame<WORDS>>,
     most: usize,
     /// The next frame that is offered may be kept.
     allowed: bool,
 }
 
-impl<const WORDS: usize> Kept<WORDS> {
+impl<const WORDS: usize> OverdueFrames<WORDS> {
     pub fn new(most: usize) -> Self {
         Self {
             frames: VecDeque::new(),
