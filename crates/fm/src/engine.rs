@@ -5,7 +5,7 @@ use crate::receive::{Receive, Stacks};
 use crate::running::{Flow, Running};
 use crate::sorting::Overflow;
 use crate::state::{FmCounters, FmState};
-use crate::waiting::{Pacer, Paused};
+use crate::waiting::Pacer;
 use crate::wire::{FRAME_WORDS, Frame, FrameKind, Header, PAYLOADS};
 use crate::{FmError, FmTunables};
 use farpost_fabric::wait::{Backoff, Relax, WaitTunables};
@@ -363,13 +363,12 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
                     return Ok(());
                 }
             }
-            let paused = engine.pacer.pause(&mut backoff, &*engine.fabric);
-            if paused == Paused::Slept {
+            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
                 engine.state.borrow_mut().time_passed();
-            }
-            if paused != Paused::Shortly && engine.pacer.time_to_ask() {
-                self.look_for_lost();
-                self.look_for(to);
+                if engine.pacer.time_to_ask() {
+                    self.look_for_lost();
+                    self.look_for(to);
+                }
             }
         }
     }
@@ -419,12 +418,11 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
             if engine.fabric.now() > until {
                 return false;
             }
-            let paused = engine.pacer.pause(&mut backoff, &*engine.fabric);
-            if paused == Paused::Slept {
+            if engine.pacer.pause(&mut backoff, &*engine.fabric) {
                 engine.state.borrow_mut().time_passed();
-            }
-            if paused != Paused::Shortly && engine.pacer.time_to_ask() {
-                self.look_for_lost();
+                if engine.pacer.time_to_ask() {
+                    self.look_for_lost();
+                }
             }
         }
     }

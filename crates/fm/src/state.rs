@@ -140,7 +140,7 @@ impl<const WORDS: usize> FmState<WORDS> {
             receive_lanai,
             receive_host,
             reject: RejectQueue::new(slots),
-            kept: OverdueFrames::new(if flow_control && config.buffers != Buffers::None {
+            kept: OverdueFrames::new(if flow_control {
                 KEPT_FOR_EACH * lengths.receive as usize
             } else {
                 0
@@ -300,6 +300,10 @@ impl<const WORDS: usize> FmState<WORDS> {
                 header.seq = seq;
                 frame.set_header(&header);
                 if !(self.send.all_sent(&self.send_host) && self.transmit(fabric, &mut frame, &mut header)) {
+                    if self.buffers == Buffers::None {
+                        self.window.unreserve(peer, header.kind);
+                        break;
+                    }
                     let put = self.send.put(&mut self.send_host, &frame);
                     debug_assert!(put, "the send queue has room for all slots");
                 }

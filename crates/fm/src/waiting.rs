@@ -2,7 +2,7 @@
 
 use crate::receive_queue;
 use farpost_fabric::wait::{Backoff, Idle, Pause, Relax, WaitPolicy, WaitTunables};
-use farpost_fabric::{Fabric, Moment, Wake};
+use farpost_fabric::{Fabric, Moment};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -12,27 +12,6 @@ const SLEEP: Duration = Duration::from_millis(1);
 const LOST: Duration = Duration::from_millis(100);
 /// Empty extractions between two looks at the clock.
 const CLOCK: u32 = 4096;
-
-/// What a pause was.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Paused {
-    /// Short.
-    Shortly,
-    /// A sleep that something was there for at once.
-    Hardly,
-    /// A sleep.
-    Slept,
-}
-
-impl Paused {
-    fn by(pause: Pause, wake: Wake) -> Self {
-        match (pause, wake) {
-            (Pause::Sleep, Wake::Ready) => Self::Hardly,
-            (Pause::Sleep, _) => Self::Slept,
-            _ => Self::Shortly,
-        }
-    }
-}
 
 /// How a process waits.
 pub struct Pacer {
@@ -95,26 +74,26 @@ impl Pacer {
         });
     }
 
-    /// Nothing has moved in a wait.
-    pub fn pause<F: Fabric>(&self, backoff: &mut Backoff, fabric: &F) -> Paused {
+    /// Nothing has moved in a wait. True: time has passed.
+    pub fn pause<F: Fabric>(&self, backoff: &mut Backoff, fabric: &F) -> bool {
         let pause = backoff.pause(&self.policy);
-        let mut wake = Wake::Timeout;
         if self.relax.get().is_some_and(|relax| relax(pause)) {
-            return Paused::by(pause, wake);
+            return pause == Pause::Sleep;
         }
         match pause {
             Pause::Spin => {
                 self.policy.spin_once();
+                return false;
             }
             Pause::Yield => self.policy.give_way(),
             Pause::Sleep => {
-                wake = fabric.sleep(SLEEP, &mut || {
+                fabric.sleep(SLEEP, &mut || {
                     fabric.progress();
                     receive_queue::waits(fabric)
                 });
             }
         }
-        Paused::by(pause, wake)
+        pause == Pause::Sleep
     }
 
     /// After `empty` extractions that found nothing: whether it is time to ask who has ended.
