@@ -28,7 +28,10 @@ pub fn run(data: &[u8]) {
     for turn in 0..40u8 {
         let Some(kind) = input.step() else { break };
         let count = input.u8() % 64;
-        let words: Vec<u64> = [u64::from(kind)].into_iter().chain((0..count).map(|_| input.number())).collect();
+        let words: Vec<u64> = [u64::from(kind)]
+            .into_iter()
+            .chain((0..count).map(|_| input.number()))
+            .collect();
         let pid = bad.id.pid;
         let asked = agent.borrow_mut().ask(pid, &words);
         match asked {
