@@ -59,6 +59,8 @@ pub struct Coordinator<W> {
     away: Vec<u32>,
     /// Processes whose programs wait outside the library until something happens to them.
     resting: Vec<u32>,
+    /// Some process had several threads when this was last asked: one that has ended since may have left something.
+    threaded: bool,
     /// In real time: since when nothing has happened but that processes waited, and whether that was told.
     still: Option<(Instant, bool)>,
     /// Processes known to have ended before their time.
@@ -89,6 +91,7 @@ impl<W: Watch> Coordinator<W> {
             away: Vec::new(),
             resting: Vec::new(),
             still: None,
+            threaded: false,
             deaths: 0,
             watch,
             turns: 0,
@@ -215,7 +218,9 @@ impl<W: Watch> Coordinator<W> {
     fn threads_may_help(&mut self) -> Result<bool, CoordinatorError> {
         let since = self.still.get_or_insert((Instant::now(), false)).0;
         let several = |seat: &Seat| seat.connection.as_ref().is_some_and(|it| it.has_threads());
-        if since.elapsed() > self.settings.patience || !self.seats.iter().any(several) {
+        let threaded = self.seats.iter().any(several);
+        let before = std::mem::replace(&mut self.threaded, threaded);
+        if since.elapsed() > self.settings.patience || !(threaded || before) {
             return Ok(false);
         }
         std::thread::sleep(NAP);
