@@ -1,41 +1,14 @@
 /* Puts and gets that go on after the call that began them: many at once from every rank to two others, ended in any order; what they are
  * refused for; given up, by themselves and by the end of their connection; and rails by name. */
 // interface: rsm
-#include "check.h"
-#include <farpost/rsm.h>
+#include "rsm.h"
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, MANY = 24, ROOM = 2 << 20, SIZE = 3 * ROOM, ID = 0x500000 };
-#define OK(call) CODE(RSM_SUCCESS, call)
-#define CODE(wanted, call)                                                                                              \
-    do {                                                                                                                \
-        const int code_ = (call);                                                                                       \
-        if (code_ != (wanted)) {                                                                                        \
-            fprintf(stderr, "FAIL %s:%d: %s: %d, %s\n", __FILE__, __LINE__, #call, code_, rsm_error_message());         \
-            exit(1);                                                                                                    \
-        }                                                                                                               \
-    } while (0)
 
 static unsigned me, nodes;
-
-/* The controller that leads to a node: loopback to none but oneself. */
-static void controller_to(unsigned node, rsmapi_controller_handle_t *ctl) {
-    rsm_topology_t *topology;
-    OK(rsm_get_interconnect_topology(&topology));
-    for (int i = topology->topology_hdr.local_cntlr_count - 1; i > 0; i--) {
-        const rsm_connections_t *of = topology->connections[i];
-        for (int j = 0; j < of->hdr.remote_cntlr_count; j++)
-            if (of->remote_cntlr[j].remote_nodeid == node) {
-                OK(rsm_get_controller(of->hdr.cntlr_name, ctl));
-                rsm_free_interconnect_topology(topology);
-                return;
-            }
-    }
-    fprintf(stderr, "FAIL: no controller leads to node %u\n", node);
-    exit(1);
-}
 
 /* Request i: its bytes and where they lie. */
 static size_t length(unsigned i) {

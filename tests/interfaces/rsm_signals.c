@@ -2,21 +2,11 @@
  * again; from importers and from the exporter. A second segment tells that all before has come. */
 // interface: rsm
 // ranks: 2
-#include "check.h"
-#include <farpost/rsm.h>
+#include "rsm.h"
 #include <string.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, ID = 0x500000, MANY = 20 };
-#define OK(call) CODE(RSM_SUCCESS, call)
-#define CODE(wanted, call)                                                                                              \
-    do {                                                                                                                \
-        const int code_ = (call);                                                                                       \
-        if (code_ != (wanted)) {                                                                                        \
-            fprintf(stderr, "FAIL %s:%d: %s: %d, %s\n", __FILE__, __LINE__, #call, code_, rsm_error_message());         \
-            exit(1);                                                                                                    \
-        }                                                                                                               \
-    } while (0)
 
 /* Both ends of two connections: what the signals are of, and what says that they have come. */
 static void *of, *mark;
@@ -48,14 +38,9 @@ int main(void) {
     rsm_topology_t *topology;
     OK(rsm_get_interconnect_topology(&topology));
     const unsigned me = topology->topology_hdr.local_nodeid;
-    char name[32] = "shm0";
-    for (int i = 1; i < topology->topology_hdr.local_cntlr_count; i++)
-        for (int j = 0; j < topology->connections[i]->hdr.remote_cntlr_count; j++)
-            if (topology->connections[i]->remote_cntlr[j].remote_nodeid == 1 - me)
-                memcpy(name, topology->connections[i]->hdr.cntlr_name, sizeof name);
     rsm_free_interconnect_topology(topology);
     rsmapi_controller_handle_t ctl;
-    OK(rsm_get_controller(name, &ctl));
+    controller_to(1 - me, &ctl);
     for (unsigned i = 0; i < 2; i++) {
         void **end = i == 0 ? &of : &mark;
         if (me == 0) {
