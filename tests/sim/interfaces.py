@@ -75,7 +75,7 @@ class Threads(unittest.TestCase):
         self.assertEqual((code, out), (0, "over\n"), said)
 
     def test_a_thread_may_compute_for_longer_than_the_patience(self):
-        code, out, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), "late")
+        code, out, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), "later")
         self.assertEqual((code, out), (0, "over\n"), said)
         self.assertIn("some have threads that compute", said)
 
