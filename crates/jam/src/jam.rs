@@ -362,7 +362,10 @@ impl<F: Fabric> Jam<F> {
 
     /// Whether something of this process's waits to go out: before leaving, poll until it does not.
     pub fn has_waiting(&self) -> bool {
-        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || self.rdma.is_busy()
+        self.pio.has_waiting()
+            || self.service.has_waiting()
+            || self.rpc.has_waiting()
+            || self.rdma.has_waiting()
     }
 
     /// To be told that a receive begins that programs call in loops; a poll says so itself.

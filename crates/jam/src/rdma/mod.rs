@@ -321,6 +321,17 @@ impl<F: Fabric> Rdma<F> {
         self.busy.get()
     }
 
+    /// Whether blocks of this process's, or blocks to it that have memory to go to, are on their way. One that waits for
+    /// memory does not count: it may wait for ever.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let state = &*self.state.borrow();
+        let comes = |asked: &BlockRequest| state.has_memory_for(asked);
+        !state.sending.is_empty()
+            || state.active.is_some()
+            || !state.answers.is_empty()
+            || state.asked.iter().any(comes)
+    }
+
     /// Whether a block is on its way here: no other high-priority message is taken in meanwhile.
     #[inline(always)]
     pub fn is_owned(&self) -> bool {
@@ -479,6 +490,11 @@ impl<F: Fabric> Rdma<F> {
 }
 
 impl<F: Fabric> RdmaState<F> {
+    /// Whether a block can come: memory for the user's has been posted, and for arguments it is made.
+    fn has_memory_for(&self, asked: &BlockRequest) -> bool {
+        matches!(asked.purpose, Purpose::Rpc(_)) || !self.posted.is_empty()
+    }
+
     /// The block under way to `to`, if it has this number.
     fn first_to(&mut self, to: Peer, id: u32) -> Option<&mut OutgoingBlock<F>> {
         self.sending
