@@ -1,6 +1,5 @@
 // interface: fm
 // ranks: 2
-// settings: FARPOST_FM_PATIENCE=1 FARPOST_FM_SLOTS=4 FARPOST_FM_RECEIVE=1 FARPOST_FM_DEPTH=1
 // A handler that repeats FM_begin_message until it is given a message may wait for itself. After a while it is told which handler it is, and
 // what it waits for; the main program then sends what the handler could not.
 #include "check.h"
@@ -86,6 +85,13 @@ int main(void) {
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    /* Handlers that send wait for no others, and little has room. */
+    const char *const settings[][2] = {{"PATIENCE", "1"}, {"SLOTS", "4"}, {"RECEIVE", "1"}, {"DEPTH", "1"}};
+    for (int i = 0; i < 4; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "FARPOST_FM_%s", settings[i][0]);
+        CHECK(setenv(name, settings[i][1], 1) == 0);
+    }
     CHECK(FM_set_parameter(FM_QUIET, 1) == FM_OK);
     FM_initialize();
     CHECK(FM_register_handler(ASK, on_ask) == ASK && FM_register_message_handler(PLAIN, on_plain) == PLAIN);
