@@ -20,6 +20,7 @@ PROGRAMS = [
     ("examples/jam_rpc", [], "startx", 3, 1),
     ("tests/interfaces/jam_all", [], "startx", 2, 1),
     ("tests/interfaces/jam_vi", [], "startx", 3, 1),
+    ("tests/interfaces/jam_computing", ["waits"], "startx", 2, 1),
     ("tests/interfaces/portals_data", [], "xt3", 2, 1),
     ("tests/interfaces/portals_codes", [], "xt3", 2, 1),
     ("tests/interfaces/portals_tiny", [], "xt3", 2, 1),
