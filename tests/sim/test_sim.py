@@ -293,6 +293,19 @@ class Trouble(unittest.TestCase):
         self.assertRegex(said, r"farpost sim: from [\d.]+ \w+ of virtual time on 2 ranks wait for each other, and nothing is on its way")
         self.assertRegex(said, r"0 waits for 1, 1 for 0: deadlock")
 
+    def test_programs_that_poll_for_what_never_comes_are_told_and_run_on(self):
+        # After 100,000 calls and a second; the second line would come after four times as many.
+        code, out, said = sim("-n", 3, build("trouble"), "polls", 130000)
+        self.assertEqual((code, out), (0, "over\n"), said)
+        told = re.findall(r"farpost sim: from [\d.]+ \w+ of virtual time on programs have only looked for what has not come, \d+ times, "
+                          r"and nothing is on its way: (.*); they run on", said)
+        self.assertEqual(told, ["process 1 repeats MPI_Iprobe; processes 0, 2 wait in MPI_Barrier"], said)
+
+    def test_a_loop_of_polls_until_a_time_is_over_is_none(self):
+        code, out, said = sim("-n", 2, build("trouble"), "tests", "0.5")
+        self.assertEqual((code, out), (0, "over\n"), said)
+        self.assertNotIn("only looked", said)
+
     def test_a_killed_rank_ends_the_job(self):
         code, out, said = sim("-n", 3, "--per-host", 1, build("trouble"), "killed")
         # The launcher's word, or on a very busy host that of a rank that was told first.
