@@ -66,6 +66,15 @@ class Programs(unittest.TestCase):
         # Another order of the same numbers would be another run.
         self.assertEqual(first[0].count("sum 21"), 6)
 
+    def test_traces_and_measured_computing_change_no_time(self):
+        """Calls that are told take the way of those that are not."""
+        run = ["--machine", "myrinet-fm", "--per-host", 1, "-n", 2]
+        trace = ["--trace", os.path.join(WORK.name, "times.json")]
+        program = [FARPOST, "bench", "pingpong", "--sizes", "8", "--trial-ms", "1"]
+        rows = [self.runs(*run, *options, *program)[0].splitlines()[-1] for options in ([], trace, ["--compute", "measured:0"])]
+        self.assertRegex(rows[0], r"^ +8 +\d+ +[\d.]+ ")
+        self.assertEqual(rows, rows[:1] * 3)
+
     def test_sixty_four_ranks(self):
         out, _ = self.runs("--machine", "xt3", "-n", 64, build("ring"), 4)
         self.assertEqual(out.count("sum 2080"), 64)
