@@ -197,11 +197,6 @@ impl Node {
         network::link(self.fabric.network()?)
     }
 
-    /// The link of this process to a simulated machine that wants to know which functions of interfaces the program calls.
-    pub fn watcher(&self) -> Option<&Client> {
-        network::link(self.fabric.network()?).filter(|link| link.watches())
-    }
-
     /// Memory that this process may use for messages that came before their receives.
     pub fn unexpected_bytes(&self) -> u64 {
         memory::for_unexpected(self.job.placement().ranks_on_host)

@@ -4,6 +4,7 @@
 //! A process runs until it has asked something that it has to wait for; meanwhile all others stand still. What it does between two questions takes no
 //! virtual time but what it says it spent.
 
+mod polling;
 mod questions;
 mod sockets;
 
@@ -11,6 +12,7 @@ use crate::core::Core;
 use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
+use polling::Polling;
 use questions::{Done, Seat, Waiting};
 pub use sockets::{Connection, Listener, OtherThreads, Said, without_randomisation};
 use std::time::{Duration, Instant};
@@ -63,6 +65,8 @@ pub struct Coordinator<W> {
     threaded: bool,
     /// Nothing happens but that processes wait.
     still: Option<Still>,
+    /// What programs do while nothing happens on the machine.
+    polling: Polling,
     /// Processes known to have ended before their time.
     deaths: u32,
     watch: W,
@@ -122,6 +126,7 @@ impl<W: Watch> Coordinator<W> {
             away: Vec::new(),
             resting: Vec::new(),
             still: None,
+            polling: Polling::default(),
             threaded: false,
             deaths: 0,
             watch,
@@ -206,6 +211,9 @@ impl<W: Watch> Coordinator<W> {
             };
             self.resting.retain(|other| *other != rank);
             let done = self.turn(rank);
+            if !matches!(done, Done::Waits) {
+                self.polling.is_over(&self.core);
+            }
             match done {
                 Done::Waits => {}
                 Done::Ended => self.core.kernel.procs.schedule.end(),
@@ -230,7 +238,8 @@ impl<W: Watch> Coordinator<W> {
             if self.turns.is_multiple_of(WATCHED) && !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
             }
-            let hangs = idle.count(&self.core, rank);
+            let calls = std::mem::take(&mut self.seats[rank as usize].calls);
+            let hangs = idle.count(&self.core, rank, calls);
             if !idle.is_long(&self.core) {
                 self.still = None;
             } else if !self.away.is_empty() {
