@@ -44,12 +44,12 @@ END
 few="--rounds 1 --trials 1 --trial-us 20"
 # shellcheck disable=SC2086
 {
-    judge layers 26 $few --sizes 8,16,56,64,88,128
+    judge layers 27 $few --sizes 8,16,56,64,88,128
     judge logp 6 $few
     judge rsm 3 $few --sizes 8,56,64,4096
     judge fm 6 $few --sizes 8,16,128,4096
     judge jam 7 $few --sizes 8,88,4096
-    judge portals 19 $few --sizes 1,8,64,4096,300000 --figures "$work/figures"
+    judge portals 21 $few --sizes 1,8,64,4096,300000 --figures "$work/figures"
     judge interfaces 8 $few --skip-memory
 }
 # The figures of the paper that Portals is measured like: each is drawn.
