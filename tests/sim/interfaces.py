@@ -106,7 +106,6 @@ class Outside(unittest.TestCase):
             self.assertEqual(lines, sorted(second.splitlines()))
             self.assertEqual(lines[0], lines[1])
 
-    @unittest.skipUnless(os.environ.get("FULL") == "1", "takes long: make test-full")
     def test_two_hundred_and_fifty_six_processes(self):
         code, out, said = sim("--machine", "xt3", "-n", 256, build("ring"), 2)
         self.assertEqual(code, 0, said)
