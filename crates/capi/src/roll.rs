@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use farpost_fabric::Time;
 use farpost_fabric::wait::Pause;
 use farpost_job::Origin;
 use farpost_node::Node;
@@ -160,8 +161,19 @@ pub(crate) fn begin(cx: &'static Cx, node: &'static Node) {
     memory.set_hang_after(hang_after as u32);
     let slot = Slot::new(memory.notice(node.job.rank()));
     let teller = TELLER.keep(cx, Teller::new(slot, &CURRENT, name));
+    if node.simulated().is_some() {
+        teller.set_clock(virtual_time);
+    }
     if node.job.origin() != Origin::Launcher && node.job.size() > 1 && node.job.rank() < node.job.size() {
         teller.set_chore(Some(look_after));
+    }
+}
+
+/// The time of a simulated machine, nanoseconds.
+fn virtual_time() -> u64 {
+    match cx::process().node.get() {
+        Some(node) => node.fabric.clock().now(),
+        None => 0,
     }
 }
 

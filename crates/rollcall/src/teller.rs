@@ -2,6 +2,9 @@
 //!
 //! A wait notes next to nothing until it sleeps, and says nothing until it has slept for [`PATIENCE`]. Polls are counted, and the clock
 //! is read once in [`BATCH`] of them.
+//!
+//! How long a wait sleeps at a time depends on whether it has been written down. On a simulated machine that is decided by
+//! virtual time ([`Teller::set_clock`]), so that runs can be repeated.
 
 use crate::clock::{now, used, waited_for_processor};
 use crate::record::{Record, WaitMode};
@@ -33,6 +36,8 @@ pub struct Teller {
     waits: Cell<u64>,
     /// Looking after others' records.
     chore: Cell<Option<Chore>>,
+    /// Nanoseconds by which waits last, if not the host's.
+    clock: Cell<Option<fn() -> u64>>,
 }
 
 impl Teller {
@@ -45,7 +50,14 @@ impl Teller {
             name,
             waits: Cell::new(0),
             chore: Cell::new(None),
+            clock: Cell::new(None),
         }
+    }
+
+    /// The clock, nanoseconds, by which it is decided how long a wait has lasted: the host's, if this is not called. Records
+    /// have the host's time all the same.
+    pub fn set_clock(&self, clock: fn() -> u64) {
+        self.clock.set(Some(clock));
     }
 
     /// What a wait does now and then once it has lasted.
@@ -80,9 +92,12 @@ pub struct Noted<'a> {
     /// When it slept first; 0: it has not.
     since: u64,
     quiet: u64,
-    /// When it was last written down; 0: never.
-    written: u64,
-    /// At the last look: processor time used, waits begun.
+    /// It has been written down.
+    written: bool,
+    /// When it was last written down, else when it slept first, by the clock that decides.
+    last: u64,
+    /// At the last look: the host's time, processor time used, waits begun.
+    looked: u64,
     used: u64,
     waits: u64,
     moved: bool,
@@ -102,7 +117,9 @@ impl<'a> Noted<'a> {
             site,
             since: 0,
             quiet: 0,
-            written: 0,
+            written: false,
+            last: 0,
+            looked: 0,
             used: 0,
             waits: 0,
             moved: false,
@@ -118,7 +135,7 @@ impl<'a> Noted<'a> {
     /// Longest sleep now, of `longest`: a wait that begins to last is soon written down.
     #[inline]
     pub fn nap(&self, longest: Duration) -> Duration {
-        if self.written == 0 && self.teller.is_some() {
+        if !self.written && self.teller.is_some() {
             longest.min(PATIENCE)
         } else {
             longest
@@ -130,26 +147,22 @@ impl<'a> Noted<'a> {
     pub fn sleeps(&mut self, describe: impl FnOnce(&mut Record)) {
         let Some(teller) = self.teller else { return };
         let now = now();
-        let busy = |noted: &Self| (used(), teller.waits.get() != noted.waits);
+        let time = teller.clock.get().map_or(now, |clock| clock());
         if self.since == 0 {
-            (self.since, self.quiet) = (now, now);
+            (self.since, self.quiet, self.looked) = (now, now, now);
             (self.used, self.waits) = (used(), teller.waits.get());
+            self.last = time;
             return;
         }
-        let (last, after) = if self.written == 0 {
-            (self.since, PATIENCE)
-        } else {
-            (self.written, AGAIN)
-        };
-        let passed = now.saturating_sub(last);
-        if u128::from(passed) < after.as_nanos() {
+        let after = if self.written { AGAIN } else { PATIENCE };
+        if u128::from(time.saturating_sub(self.last)) < after.as_nanos() {
             return;
         }
         // Other threads of this process compute, or wait in turn.
-        let (used, others) = busy(self);
-        let works = used.saturating_sub(self.used) > passed / 2;
-        (self.used, self.waits) = (used, teller.waits.get());
-        let own = self.written != 0 && teller.chore.get().is_some_and(|chore| chore(now));
+        let (used, others) = (used(), teller.waits.get() != self.waits);
+        let works = used.saturating_sub(self.used) > now.saturating_sub(self.looked) / 2;
+        (self.looked, self.used, self.waits) = (now, used, teller.waits.get());
+        let own = self.written && teller.chore.get().is_some_and(|chore| chore(now));
         if self.moved && !own || others || works {
             self.quiet = now;
         }
@@ -162,14 +175,14 @@ impl<'a> Noted<'a> {
         };
         describe(&mut record);
         teller.show(&record);
-        self.written = now;
+        (self.written, self.last) = (true, time);
     }
 }
 
 impl Drop for Noted<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.written != 0
+        if self.written
             && let Some(teller) = self.teller
         {
             teller.clear();
@@ -268,5 +281,41 @@ impl Polls {
         if let Some(chore) = teller.chore.get() {
             chore(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farpost_fabric::sync::AtomicU64;
+
+    static FUNCTION: AtomicU32 = AtomicU32::new(0);
+    static TIME: AtomicU64 = AtomicU64::new(0);
+
+    fn memory() -> &'static [AtomicU64] {
+        Vec::leak((0..64).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[test]
+    fn a_given_clock_decides_how_long_a_wait_has_lasted() {
+        let slot = Slot::new(memory());
+        let teller = Teller::new(slot, &FUNCTION, |_| "MPI_Recv");
+        teller.set_clock(|| TIME.load(Ordering::Relaxed));
+        let longest = Duration::from_secs(1);
+        let patience = PATIENCE.as_nanos() as u64;
+        let mut noted = Noted::begin(Some(&teller));
+        noted.sleeps(|_| {});
+        // However long the host takes.
+        std::thread::sleep(PATIENCE + PATIENCE / 2);
+        TIME.store(patience - 1, Ordering::Relaxed);
+        noted.sleeps(|_| {});
+        assert_eq!((noted.nap(longest), slot.read()), (PATIENCE, Ok(vec![])));
+        // And however quickly it goes.
+        TIME.store(patience, Ordering::Relaxed);
+        noted.sleeps(|_| {});
+        assert_eq!(noted.nap(longest), longest);
+        assert_ne!(slot.read(), Ok(vec![]));
+        drop(noted);
+        assert_eq!(slot.read(), Ok(vec![]));
     }
 }
