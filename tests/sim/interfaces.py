@@ -66,6 +66,14 @@ class Threads(unittest.TestCase):
                 code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 3, build("threads"), what)
                 self.assertEqual((code, out), (0, "over\n"), said)
 
+    def test_threads_wait_for_each_other_where_sleeps_are_virtual(self):
+        # Its generalized request is completed by a thread that sleeps first, and comes while the other waits inside.
+        for clock in ([], ["--virtual-clock"]):
+            code, out, said = sim("--machine", "xt3", *clock, "-n", 2, build("tests/mpi/environment"), "multiple", CHECK_SECONDS="60")
+            failed = re.findall(r"FAIL (\w+):", out + said)
+            # Without virtual sleeps a sleep takes none of the machine's time, which one of its cases measures.
+            self.assertEqual((code, set(failed)), (0, set()) if clock else (1, {"inquiry"}), out + said)
+
     def test_a_thread_that_waits_when_its_process_leaves_is_told(self):
         code, out, said = sim("--machine", "xt3", "--per-host", 1, "-n", 2, build("leaves"))
         self.assertEqual((code, out), (0, "told\n" * 2), said)
