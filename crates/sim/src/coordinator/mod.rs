@@ -78,6 +78,8 @@ pub struct Coordinator<W> {
 /// Real time in which nothing happens but that processes wait.
 struct Still {
     begun: Instant,
+    /// Looks one after the other that found threads computing.
+    computing: u32,
     /// Since then no thread has computed either.
     since: Instant,
     told: bool,
@@ -87,6 +89,7 @@ impl Still {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
+            computing: 0,
             since: Instant::now(),
             told: false,
         }
@@ -105,6 +108,8 @@ enum Threads {
 const WATCHED: u64 = 1 << 12;
 /// In this time of real time a launcher sees that a process has ended.
 const LAUNCHER: Duration = Duration::from_millis(200);
+/// A thread that computes does so at more looks than this one after the other; the one that speaks may be on its way to sleep at some.
+const LOOKS: u32 = 16;
 /// Real time between turns in which nothing happens but outside of the machine.
 const NAP: Duration = Duration::from_millis(1);
 /// Longest wait for a process without that question.
@@ -255,30 +260,37 @@ impl<W: Watch> Coordinator<W> {
 
     /// What processes wait for may come from threads that are outside the library: from those that compute always, from others for some patience.
     fn threads(&mut self) -> Result<Threads, CoordinatorError> {
+        if self.threaded {
+            // Those that speak fall asleep meanwhile.
+            std::thread::sleep(NAP);
+            if !self.watch.go_on(&self.core) {
+                return Err(CoordinatorError::NobodyLeft);
+            }
+        }
         let doing = |seat: &Seat| seat.connection.as_ref().map(|it| it.threads());
         let most = self.seats.iter().filter_map(doing).max();
         let most = most.unwrap_or(OtherThreads::None);
         let before = std::mem::replace(&mut self.threaded, most > OtherThreads::None);
         let still = self.still.get_or_insert_with(Still::new);
         let late = |since: Instant| since.elapsed() > self.settings.patience;
+        still.computing = if most == OtherThreads::Compute {
+            still.computing + 1
+        } else {
+            0
+        };
+        if still.computing > LOOKS {
+            if late(still.begun) && !std::mem::replace(&mut still.told, true) {
+                self.watch.say("processes wait for each other and nothing is on its way on the machine, but some have threads that compute: they are waited for");
+            }
+            still.since = Instant::now();
+        }
         match most {
             // Whatever the last of them left, each process is to have looked for it.
-            OtherThreads::None if before => return Ok(Threads::HaveEnded),
-            OtherThreads::None => return Ok(Threads::None),
-            OtherThreads::Wait if late(still.since) => return Ok(Threads::None),
-            OtherThreads::Wait => {}
-            OtherThreads::Compute => {
-                if late(still.begun) && !std::mem::replace(&mut still.told, true) {
-                    self.watch.say("processes wait for each other and nothing is on its way on the machine, but some have threads that compute: they are waited for");
-                }
-                still.since = Instant::now();
-            }
+            OtherThreads::None if before => Ok(Threads::HaveEnded),
+            OtherThreads::None => Ok(Threads::None),
+            _ if late(still.since) => Ok(Threads::None),
+            _ => Ok(Threads::MayHelp),
         }
-        std::thread::sleep(NAP);
-        if !self.watch.go_on(&self.core) {
-            return Err(CoordinatorError::NobodyLeft);
-        }
-        Ok(Threads::MayHelp)
     }
 
     /// Nothing happens on the machine; programs wait outside the library, which is told when it lasts.
