@@ -42,7 +42,8 @@ impl Silence {
 
     /// To be asked a tick after the program's last call, and after each further tick. True: others may run.
     pub fn lasts(&mut self) -> bool {
-        let for_now = real_time::now() - *self.since.get_or_insert_with(real_time::now);
+        let now = real_time::now();
+        let for_now = now - *self.since.get_or_insert(now);
         self.long |= for_now > self.patience + LATER;
         if self.long && for_now > MOMENT {
             return true;
