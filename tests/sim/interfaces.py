@@ -67,6 +67,14 @@ class Threads(unittest.TestCase):
                 code, out, said = sim("--machine", machine, "--per-host", 1, "-n", 3, build("threads"), what)
                 self.assertEqual((code, out), (0, "over\n"), said)
 
+    def test_threads_that_wait_for_each_other_take_none_of_the_machines_time(self):
+        for clock in ([], ["--virtual-clock"]):
+            options = ["--machine", "xt3", "--per-host", 1, *clock, "-n", 3]
+            code, out, said = sim(*options, build("threads"), "hand")
+            self.assertEqual((code, out), (0, "over\n"), said)
+            # Three messages and a collective. The naps of the library's own, while one thread lets another one in, are not the program's sleeps.
+            self.assertRegex(said, r"farpost sim: [\d.]+ us of virtual time")
+
     def test_a_thread_that_waits_when_its_process_leaves_is_told(self):
         code, out, said = sim("--machine", "xt3", "--per-host", 1, "-n", 2, build("leaves"))
         self.assertEqual((code, out), (0, "told\n" * 2), said)

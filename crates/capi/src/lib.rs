@@ -45,6 +45,7 @@ mod objects;
 mod portals3;
 mod process;
 mod progress;
+mod real_time;
 mod roll;
 mod rsm;
 mod settings;

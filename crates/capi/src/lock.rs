@@ -27,6 +27,8 @@ use farpost_fabric::wait::Pause;
 use farpost_shm::{futex_wait, futex_wake};
 use farpost_simlink::shared_clock;
 
+use crate::real_time;
+
 static GATE: Gate<System> = Gate::new(System);
 
 /// Looks at the lock before a thread sleeps on it: the guest is inside for moments.
@@ -59,7 +61,7 @@ impl Platform for System {
     }
 
     fn nap(&self) {
-        std::thread::sleep(Duration::from_micros(20));
+        real_time::sleep(Duration::from_micros(20));
     }
 
     fn pass(&self) {
@@ -302,7 +304,7 @@ pub(crate) fn relax(pause: Pause) -> bool {
         match GATE.waited_for(me) {
             Waited::ForLock => GATE.step_aside(me, || pass(pause)),
             // Who does looks now and then.
-            Waited::MaybeForCall => GATE.step_aside(me, || std::thread::sleep(Duration::from_micros(50))),
+            Waited::MaybeForCall => GATE.step_aside(me, || real_time::sleep(Duration::from_micros(50))),
             Waited::Not => {}
         }
         return false;
@@ -315,7 +317,7 @@ fn pass(pause: Pause) {
     match pause {
         Pause::Spin => std::hint::spin_loop(),
         Pause::Yield => std::thread::yield_now(),
-        Pause::Sleep => std::thread::sleep(Duration::from_micros(50)),
+        Pause::Sleep => real_time::sleep(Duration::from_micros(50)),
     }
 }
 

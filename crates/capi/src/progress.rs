@@ -29,12 +29,13 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use farpost_fabric::ArmedWait;
 
 use crate::cx::{self, Cx, Guard, ProcessCell};
 use crate::lock;
+use crate::real_time;
 
 mod silence;
 
@@ -232,12 +233,12 @@ fn end(wanted: &Wanted) {
         // A step calls what closes an interface: the thread ends when it comes back.
         return;
     }
-    let until = Instant::now() + PATIENCE;
+    let until = real_time::now() + PATIENCE;
     while !handle.is_finished() {
-        if Instant::now() > until {
+        if real_time::now() > until {
             return;
         }
-        std::thread::sleep(Duration::from_micros(50));
+        real_time::sleep(Duration::from_micros(50));
     }
     // What ended it has said so itself.
     let _ = handle.join();
@@ -270,9 +271,9 @@ fn before_the_first() {
 
 extern "C" fn before_fork() {
     FORKS.fetch_add(1, Ordering::SeqCst);
-    let until = Instant::now() + PATIENCE;
-    while INSIDE.load(Ordering::SeqCst) && !lock::is_inside() && Instant::now() < until {
-        std::thread::sleep(Duration::from_micros(50));
+    let until = real_time::now() + PATIENCE;
+    while INSIDE.load(Ordering::SeqCst) && !lock::is_inside() && real_time::now() < until {
+        real_time::sleep(Duration::from_micros(50));
     }
 }
 

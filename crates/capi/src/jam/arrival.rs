@@ -334,7 +334,7 @@ impl Drop for Interrupt {
         while self.shared.state().running {
             // It may want in.
             if !lock::relax(Pause::Sleep) {
-                std::thread::sleep(Duration::from_micros(50));
+                crate::real_time::sleep(Duration::from_micros(50));
             }
         }
     }

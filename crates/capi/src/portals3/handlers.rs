@@ -119,7 +119,7 @@ impl Drop for Handlers {
         while shared.waiting().running {
             // It may want in.
             if !lock::relax(Pause::Sleep) {
-                std::thread::sleep(Duration::from_micros(50));
+                crate::real_time::sleep(Duration::from_micros(50));
             }
         }
     }

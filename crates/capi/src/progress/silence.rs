@@ -5,12 +5,13 @@
 //!
 //! Cost class: *queued path*.
 
-use std::time::{Duration, Instant};
+use crate::real_time;
+use std::time::Duration;
 
 /// What the threads of this process do, as the library's own thread sees it now and then.
 pub(super) struct Silence {
     patience: Duration,
-    since: Option<Instant>,
+    since: Option<Duration>,
     /// Looks in a row at which all threads waited.
     waits: u32,
     /// It has been longer than the patience: from then on a moment is enough.
@@ -41,7 +42,8 @@ impl Silence {
 
     /// To be asked a tick after the program's last call, and after each further tick. True: others may run.
     pub fn lasts(&mut self) -> bool {
-        let for_now = self.since.get_or_insert_with(Instant::now).elapsed();
+        let now = real_time::now();
+        let for_now = now - *self.since.get_or_insert(now);
         self.long |= for_now > self.patience + LATER;
         if self.long && for_now > MOMENT {
             return true;
