@@ -469,7 +469,7 @@ fn blamed(f: &Function) -> String {
             _ => {}
         }
     }
-    if f.chapter == "request" && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
+    if matches!(f.chapter.as_str(), "request" | "part") && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
         return "On::Request".into();
     }
     "On::Nothing".into()

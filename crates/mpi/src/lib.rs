@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! world      a process's view of its job; what it does with communicators and collectives
+//! partitioned  messages in parts
 //! comm       communicators            p2p      requests of point-to-point messages
 //! coll       schedules                carrier  a folder for each way to carry messages
 //!                                     long     the protocol of long messages
@@ -36,6 +37,7 @@ mod long;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod partitioned;
 pub mod topo;
 pub mod world;
 

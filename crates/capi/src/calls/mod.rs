@@ -27,6 +27,7 @@ pub(crate) mod memory;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;
+pub(crate) mod partitioned;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;
