@@ -374,6 +374,10 @@ fn checked(entry: &Entry, bodies: &Bodies, checked_bodies: &Bodies, out: &mut St
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
+            if f.chapter == "tools" {
+                line!(out: "    seam::tool(fun_, |cx: &'static Cx| unsafe {{ {ordinary} }})\n}}");
+                return;
+            }
             let ordinary = stored(entry, ordinary);
             let looked_at = looked_at.map(|call| stored(entry, call));
             let Some(looked_at) = when_checked(entry, looked_at, &ordinary) else {

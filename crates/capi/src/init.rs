@@ -13,7 +13,7 @@ use farpost_mpi::{Error, ErrorClass, Result, fail};
 use farpost_node::Interface;
 
 use crate::abi;
-use crate::calls::arg;
+use crate::calls::{arg, tools};
 use crate::check;
 use crate::cx::{Cx, World};
 use crate::fast;
@@ -71,7 +71,8 @@ fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
     let joined = node::join(cx).map_err(failed)?;
     let settings = cx.settings.get_or_init(MpiSettings::default);
-    let config = settings.world(joined).map_err(failed)?;
+    let mut config = settings.world(joined).map_err(failed)?;
+    tools::apply(cx, &mut config);
     let node = node::open(cx, Interface::Mpi).map_err(failed)?;
     let job = &node.job;
     let world = World::on(Rc::clone(&node.fabric), config);

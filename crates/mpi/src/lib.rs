@@ -38,6 +38,7 @@ pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod partitioned;
+pub mod tools;
 pub mod topo;
 pub mod world;
 

@@ -31,6 +31,8 @@ pub(crate) mod partitioned;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod tools_events;
 pub(crate) mod topo;
 pub(crate) mod topo_create;
 

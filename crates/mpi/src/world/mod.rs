@@ -14,6 +14,7 @@ mod p2p;
 mod partitioned;
 mod requests;
 mod roll;
+mod tools;
 
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
