@@ -11,7 +11,7 @@
 //! coll       schedules                carrier  a folder for each way to carry messages
 //!                                     long     the protocol of long messages
 //!                                     engine   requests, matching, progress; the trait of carriers
-//! pack, buffer, op, datatype, group, topo, info, attr, errors
+//! pack, buffer, op, datatype, group, topo, info, attr, errors; tools (what can be asked for and set)
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(

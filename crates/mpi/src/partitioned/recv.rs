@@ -34,6 +34,8 @@ pub(super) struct Receiving {
     arrived: u64,
     /// The receive of the next frame.
     frame: Option<(usize, Room)>,
+    /// Memory of the one before.
+    spare: Option<Room>,
     runs: Vec<Run>,
     /// The frame that says that there is no data has come.
     empty_told: bool,
@@ -55,6 +57,7 @@ impl Receiving {
             told: 0,
             arrived: 0,
             frame: None,
+            spare: None,
             runs: Vec::new(),
             empty_told: false,
             over: true,
@@ -156,7 +159,8 @@ impl Receiving {
             let (handle, room) = match self.frame.take() {
                 Some(posted) => posted,
                 None => {
-                    let room = Room::new(HEADER_BYTES + INLINE.min(hello.total) as usize);
+                    let bytes = HEADER_BYTES + INLINE.min(hello.total) as usize;
+                    let room = self.spare.take().unwrap_or_else(|| Room::new(bytes));
                     let handle = engine.irecv(slot, room.recv_buf(), peer.0 as Rank, hello.pair)?;
                     (handle, room)
                 }
@@ -175,6 +179,7 @@ impl Receiving {
                 hello,
                 &room.bytes()[..status.bytes as usize],
             )?;
+            self.spare = Some(room);
         }
         let mut at = 0;
         while let Some(run) = self.runs.get(at) {

@@ -32,6 +32,8 @@ pub(super) struct Sending {
     owes_empty: bool,
     /// Messages on their way.
     under_way: Vec<usize>,
+    /// Where frames are made.
+    frame: Vec<u8>,
     /// The round is over, or none was started.
     over: bool,
     pub(super) request: usize,
@@ -50,6 +52,7 @@ impl Sending {
             runs: Vec::new(),
             owes_empty: false,
             under_way: Vec::new(),
+            frame: Vec::new(),
             over: true,
             request: 0,
             error: None,
@@ -129,7 +132,9 @@ impl Sending {
         }
         if self.owes_empty && self.not_ready == 0 && self.error.is_none() {
             self.owes_empty = false;
-            self.error = self.send_frame(engine, (peer, pair), &header(serial, 0, 0)).err();
+            self.frame.clear();
+            self.frame.extend(header(serial, 0, 0));
+            self.error = self.send_frame(engine, (peer, pair)).err();
         }
         let sent = self.not_ready == 0 && self.runs.is_empty() && !self.owes_empty;
         match () {
@@ -164,15 +169,17 @@ impl Sending {
             if len == 0 {
                 continue;
             }
-            let mut frame = header(serial, offset, len);
+            self.frame.clear();
+            self.frame.extend(header(serial, offset, len));
             if len <= INLINE {
-                frame.resize(HEADER_BYTES + len as usize, 0);
+                self.frame.resize(HEADER_BYTES + len as usize, 0);
                 self.buf
-                    .pack_on(&*engine.fabric, offset, &mut frame[HEADER_BYTES..]);
-                self.send_frame(engine, (peer, pair), &frame)?;
+                    .pack_on(&*engine.fabric, offset, &mut self.frame[HEADER_BYTES..]);
+            }
+            self.send_frame(engine, (peer, pair))?;
+            if len <= INLINE {
                 continue;
             }
-            self.send_frame(engine, (peer, pair), &frame)?;
             let part = self
                 .buf
                 .part(u64::from(run.start) * self.each, partitions * self.each);
@@ -182,22 +189,23 @@ impl Sending {
         Ok(())
     }
 
-    fn send_frame<F: Fabric>(
-        &mut self,
-        engine: &mut Engine<F>,
-        (peer, pair): (Peer, i32),
-        frame: &[u8],
-    ) -> Result<()> {
-        let payload = Payload::Owned(frame.into());
-        let sent = engine.isend(peer, envelope(engine.me, pair), payload, Mode::Standard)?;
+    fn send_frame<F: Fabric>(&mut self, engine: &mut Engine<F>, (peer, pair): (Peer, i32)) -> Result<()> {
+        let envelope = envelope(engine.me, pair);
+        // Without a copy of its own, if nothing stands in the way.
+        if peer != engine.me && engine.try_eager(peer, &envelope, &self.frame) {
+            return Ok(());
+        }
+        let payload = Payload::Owned(self.frame.as_slice().into());
+        let sent = engine.isend(peer, envelope, payload, Mode::Standard)?;
         self.under_way.extend(sent);
         Ok(())
     }
 }
 
-fn header(serial: u64, offset: u64, len: u64) -> Vec<u8> {
-    [serial, offset, len]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect()
+fn header(serial: u64, offset: u64, len: u64) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    for (at, word) in [serial, offset, len].into_iter().enumerate() {
+        bytes[at * 8..][..8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
