@@ -378,6 +378,10 @@ fn checked(entry: &Entry, bodies: &Bodies, checked_bodies: &Bodies, out: &mut St
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
+            if f.chapter == "tools" {
+                line!(out: "    seam::tool(fun_, |cx: &'static Cx| unsafe {{ {ordinary} }})\n}}");
+                return;
+            }
             let ordinary = stored(entry, ordinary);
             let looked_at = looked_at.map(|call| stored(entry, call));
             let Some(looked_at) = when_checked(entry, looked_at, &ordinary) else {
@@ -484,7 +488,7 @@ fn blamed(f: &Function) -> String {
             _ => {}
         }
     }
-    if f.chapter == "request" && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
+    if matches!(f.chapter.as_str(), "request" | "part") && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
         return "On::Request".into();
     }
     "On::Nothing".into()

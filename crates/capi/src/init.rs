@@ -18,7 +18,7 @@ use farpost_mpi::{Error, ErrorClass, Result, fail};
 use farpost_node::{Interface, Node};
 
 use crate::abi;
-use crate::calls::arg;
+use crate::calls::{arg, tools};
 use crate::check;
 use crate::cx::{Cx, World};
 use crate::fast;
@@ -85,7 +85,8 @@ fn begin(cx: &'static Cx, interface: Interface, provided: c_int) -> Result<()> {
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
     let joined = node::join(cx).map_err(failed)?;
     let settings = cx.settings.get_or_init(MpiSettings::default);
-    let config = settings.world(joined).map_err(failed)?;
+    let mut config = settings.world(joined).map_err(failed)?;
+    tools::apply(cx, &mut config);
     let node = node::open(cx, interface).map_err(failed)?;
     // Threads that use another interface come in while this one waits: now and then, and the first of them as well.
     let relax = || {

@@ -27,10 +27,13 @@ pub(crate) mod memory;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;
+pub(crate) mod partitioned;
 pub(crate) mod reduce;
 pub(crate) mod request;
 pub(crate) mod session;
 pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod tools_events;
 pub(crate) mod topo;
 pub(crate) mod topo_create;
 

@@ -79,6 +79,16 @@ pub(crate) fn call(
     ended(cx, fun, on, body(cx), give_nulls)
 }
 
+/// As [`call`], of the tool information interface: at any time, and an error is what the function returns and nothing else.
+pub(crate) fn tool(fun: Fun, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
+    let _inside = lock::enter();
+    roll::called(fun.0);
+    match body(process()) {
+        Ok(()) => 0,
+        Err(error) => error.class.0,
+    }
+}
+
 /// What a function returns.
 #[inline(always)]
 fn ended(cx: &Cx, fun: Fun, on: On, result: Result<()>, give_nulls: impl FnOnce()) -> c_int {
