@@ -5,6 +5,9 @@
 //! Requirements of MPI-5.0 sections 4.2.1, 4.2.2, 4.2.3.
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one run of partitions")]
 
+#[path = "common/hosts.rs"]
+mod hosts;
+
 use farpost_channel::ChannelTunables;
 use farpost_fabric::Fabric;
 use farpost_fabric::inproc::{Config, Network};
@@ -471,4 +474,46 @@ fn what_is_wrong_with_a_call_is_said_and_the_message_goes_on() {
     for route in ROUTES {
         on(route, 1, 1, &Wrong);
     }
+}
+
+/// In a ring over two hosts, over TCP between them: short partitions, and such as go from memory to memory.
+#[test]
+fn partitions_go_from_host_to_host() {
+    hosts::run(&[0, 1, 0], |world| {
+        let (me, size) = (world.pid() as i32, world.size() as i32);
+        let (next, prev) = ((me + 1) % size, (me + size - 1) % size);
+        let comm = world.comm_world();
+        for (number, each) in [10, 3000, 6000, 300_000].into_iter().enumerate() {
+            let mut out = vec![0u8; 6 * each];
+            let mut got = vec![0u8; 6 * each];
+            let tag = number as i32;
+            // SAFETY: the memory stays until the messages are over.
+            let (send, recv) = unsafe {
+                (
+                    SendBuf::new(out.as_ptr(), out.len() as u64, byte()),
+                    RecvBuf::new(got.as_mut_ptr(), got.len() as u64, byte()),
+                )
+            };
+            let sending = world.psend_init(comm, send, 6, next, tag).unwrap();
+            let receiving = world.precv_init(comm, recv, 4, prev, tag).unwrap();
+            for round in 0..3 {
+                out.copy_from_slice(&data_of(me as u64, round, 6 * each));
+                world.start(receiving).unwrap();
+                world.start(sending).unwrap();
+                for partition in [4, 1, 0, 5, 2, 3] {
+                    world.pready(sending, &[partition..partition + 1]).unwrap();
+                }
+                while !world.parrived(receiving, 2).unwrap() {}
+                let wanted = data_of(prev as u64, round, 6 * each);
+                let place = 3 * each..each * 9 / 2;
+                assert!(got[place.clone()] == wanted[place], "{each} bytes, round {round}");
+                let status = world.wait(receiving).unwrap();
+                assert_eq!((status.error, status.bytes), (None, 6 * each as u64));
+                assert!(got == wanted, "{each} bytes, round {round}");
+                assert_eq!(world.wait(sending).unwrap().error, None);
+            }
+            world.free_request(sending).unwrap();
+            world.free_request(receiving).unwrap();
+        }
+    });
 }
