@@ -21,7 +21,7 @@ use crate::forked;
 use crate::lock;
 use crate::node;
 use crate::process::{Stage, say};
-use crate::progress::{self, Reason, Served};
+use crate::progress::{self, Reason};
 use crate::roll;
 use crate::settings::MpiSettings;
 
@@ -113,20 +113,12 @@ fn initialise(cx: &'static Cx, required: c_int) -> Result<()> {
         host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
     }
     // An agent may need this process for what its peers send each other, while the program computes.
-    if (node.settings.progress.mpi != 0 || cx.world().serves_agent())
-        && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
+    if (node.settings.progress.mpi == 1 || cx.world().serves_agent())
+        && let Err(why) = progress::start(cx, Reason::Mpi, true, progress::serve_mpi)
     {
         say(&why);
     }
     Ok(())
-}
-
-/// What moves MPI while the program computes.
-fn serve(cx: &'static Cx) -> Served {
-    match cx.world().serve() {
-        (true, _) => Served::Moved,
-        (false, longest) => Served::After(longest),
-    }
 }
 
 /// An error, unless it is that a process has ended.

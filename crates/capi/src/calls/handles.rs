@@ -40,8 +40,8 @@ integers! {
     mpi_comm_toint, mpi_comm_fromint: |cx, int| cx.world.get()?.comm_from_int(int);
     mpi_message_toint, mpi_message_fromint: |cx, int| cx.world.get()?.message_from_int(int);
     mpi_request_toint, mpi_request_fromint: |cx, int| cx.world.get()?.request_from_int(int);
+    mpi_win_toint, mpi_win_fromint: |cx, int| cx.windows.get()?.from_int(int);
     // Nothing makes these yet.
     mpi_file_toint, mpi_file_fromint: |_cx, _int| None;
     mpi_session_toint, mpi_session_fromint: |_cx, _int| None;
-    mpi_win_toint, mpi_win_fromint: |_cx, _int| None;
 }

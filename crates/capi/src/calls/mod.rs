@@ -29,9 +29,12 @@ pub(crate) mod p2p;
 pub(crate) mod pack;
 pub(crate) mod reduce;
 pub(crate) mod request;
+pub(crate) mod rma;
 pub(crate) mod status;
 pub(crate) mod topo;
 pub(crate) mod topo_create;
+pub(crate) mod win;
+pub(crate) mod win_sync;
 
 use core::ffi::CStr;
 

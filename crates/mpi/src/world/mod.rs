@@ -13,10 +13,12 @@ mod lifetime;
 mod p2p;
 mod requests;
 mod roll;
+mod service;
 
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
+pub use service::Service;
 
 use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
@@ -72,6 +74,8 @@ pub struct World<F: Fabric> {
     watch: OnceCell<Box<dyn Watch>>,
     /// Nonblocking collectives under way.
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
+    /// What else takes part in progress.
+    services: RefCell<Vec<Rc<dyn Service<F>>>>,
     pub(crate) buffer: RefCell<Option<Attached>>,
     next_context: Cell<u64>,
     /// Freed communicators whose contexts are still in use.
@@ -133,6 +137,7 @@ impl<F: Fabric> World<F> {
             extras: RefCell::default(),
             watch: OnceCell::new(),
             active: RefCell::default(),
+            services: RefCell::default(),
             buffer: RefCell::new(None),
             next_context: Cell::new(2),
             closing: RefCell::default(),
@@ -181,7 +186,10 @@ impl<F: Fabric> World<F> {
 
     /// Let everything move that can. True: something moved.
     pub fn progress(&self) -> bool {
-        let moved = self.engine.borrow_mut().progress();
+        let mut moved = self.engine.borrow_mut().progress();
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
         if self.active.borrow().is_empty() {
             return moved;
         }
@@ -203,6 +211,9 @@ impl<F: Fabric> World<F> {
         }
         let unrung = !engine.busy.is_empty() || self.unrung.get() || engine.unrung;
         drop(engine);
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
         if !self.active.borrow().is_empty() {
             moved |= self.advance_collectives();
         }

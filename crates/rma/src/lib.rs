@@ -1,0 +1,46 @@
+//! Windows: one-sided communication (MPI-5.0 chapter 12). Generic over the fabric; every carrier of MPI's messages carries it.
+//!
+//! An operation is a message to the target, which does it in any call of its own that makes progress, or by the library's thread
+//! while it computes, and counts it. The messages travel on a communicator of the window's own, where those from one process come in
+//! order; long contiguous data follow by a message from user memory to user memory. Requests are bounded: an origin has at most
+//! [`peer::OUTSTANDING`] operations at a target that are not acknowledged, and waits, making progress, when it wants more.
+//! Answers never wait. What a target serves needs no memory that depends on the origin's sizes.
+//!
+//! | Module | What |
+//! |---|---|
+//! | `message` | what travels |
+//! | `memory` | the window's memory: pieces gathered, scattered, accumulated |
+//! | `epoch` | which synchronisation is under way, and what it permits |
+//! | `peer` | what an origin keeps for a target |
+//! | `lock` | who holds a target's lock, and who waits |
+//! | `win` | a window, and how it is made and freed |
+//! | `wire` | sending and receiving, waiting |
+//! | `serve` | the target's side |
+//! | `operate` | the origin's side: operations |
+//! | `sync` | the origin's side: synchronisation |
+//!
+//! A target's memory is touched by its own process alone, so operations are atomic towards each other, whatever their type and
+//! alignment. In a shared window the program's own loads and stores reach it as well.
+//!
+//! Cost class: *queued path*; making and freeing windows is *set-up path*.
+//!
+//! Requirements of MPI-5.0 chapter 12.
+#![deny(unsafe_code)]
+
+mod epoch;
+mod lock;
+mod memory;
+mod message;
+mod operate;
+mod peer;
+mod serve;
+mod sync;
+mod win;
+mod wire;
+
+pub use epoch::LockKind;
+pub use operate::{Place, What};
+pub use win::{Flavor, MODEL_UNIFIED, New, Query, Win, WinCells, Windows};
+
+/// `MPI_PROC_NULL`.
+pub const PROC_NULL: i32 = -3;
