@@ -1,4 +1,4 @@
-// Windows: every way of making them, of synchronising, and every operation (MPI-5.0 sections 12.2, 12.3, 12.5, 12.7, 7.7.3, 9.3).
+// Windows: every way of making them, of synchronising, and every operation (MPI-5.0 sections 12.2, 12.3, 12.3.4, 12.5, 12.7, 7.7.3, 9.3).
 #include "check.h"
 
 enum { LONG = 50000 };

@@ -13,7 +13,8 @@
 //! | `epoch` | which synchronisation is under way, and what it permits |
 //! | `peer` | what an origin keeps for a target |
 //! | `lock` | who holds a target's lock, and who waits |
-//! | `win` | a window, and how it is made and freed |
+//! | `flight`, `served` | messages under way; what a target keeps for an origin |
+//! | `win`, `windows` | a window; how they are made and freed |
 //! | `wire` | sending and receiving, waiting |
 //! | `serve` | the target's side |
 //! | `operate` | the origin's side: operations |
@@ -28,19 +29,20 @@
 #![deny(unsafe_code)]
 
 mod epoch;
+mod flight;
 mod lock;
 mod memory;
 mod message;
 mod operate;
 mod peer;
 mod serve;
+mod served;
 mod sync;
 mod win;
+mod windows;
 mod wire;
 
 pub use epoch::LockKind;
 pub use operate::{Place, What};
-pub use win::{Flavor, MODEL_UNIFIED, New, Query, Win, WinCells, Windows};
-
-/// `MPI_PROC_NULL`.
-pub const PROC_NULL: i32 = -3;
+pub use win::{Flavor, MODEL_UNIFIED, New, PROC_NULL, Query, Win, WinCells};
+pub use windows::Windows;

@@ -1,6 +1,6 @@
 //! The lock of a target's window: first come, first served, so that nobody starves.
 //!
-//! Requirements of MPI-5.0 section 12.5.3.
+//! Requirements of MPI-5.0 sections 12.5, 12.5.3.
 
 use crate::epoch::LockKind;
 use std::collections::{BTreeSet, VecDeque};

@@ -3,7 +3,7 @@
 //! The invariant of every block: [`Area::place`] has found that the piece lies in memory that the program has given to
 //! the window, and gives it up only after every member has synchronised (MPI-5.0 section 12.2).
 //!
-//! Requirements of MPI-5.0 sections 12.3.4, 12.7.
+//! Requirements of MPI-5.0 sections 12.3, 12.3.4, 12.7.
 #![allow(unsafe_code)]
 
 use crate::message::Piece;

@@ -13,13 +13,23 @@ pub(crate) const LONGEST: usize = HEADER + PIECES * 16 + CHUNK;
 /// The tag of these messages; long data have others.
 pub(crate) const TAG: i32 = 0;
 
+/// The tag of long data that are written.
+pub(crate) fn long_put(id: u64) -> i32 {
+    2 + 2 * (id & 0xf_ffff) as i32
+}
+
+/// The tag of long data that are read.
+pub(crate) fn long_get(id: u64) -> i32 {
+    long_put(id) + 1
+}
+
 /// A piece of the target's memory: bytes from the window's base (an address in a dynamic window), and how many.
 pub(crate) type Piece = (i64, u64);
 
 /// Kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// Data to be written.
     Put = 1,
     /// The one piece is written by a message with tag `id`, which follows.
@@ -50,10 +60,10 @@ pub(crate) enum Kind {
     Complete,
 }
 
-impl Kind {
+impl MessageKind {
     fn of(number: u8) -> Option<Self> {
-        use Kind::*;
-        const ALL: [Kind; 16] = [
+        use MessageKind::*;
+        const ALL: [MessageKind; 16] = [
             Put,
             PutLong,
             Get,
@@ -78,7 +88,7 @@ impl Kind {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The operation's handle, a predefined one.
     pub op: u16,
     /// The handle of the elements' datatype, a predefined one.
@@ -91,7 +101,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(kind: Kind, id: u64) -> Self {
+    pub(crate) fn new(kind: MessageKind, id: u64) -> Self {
         Self {
             kind,
             op: 0,
@@ -140,7 +150,7 @@ impl Message {
             }
             let list = (0..pieces).map(|at| Some((word(8 + 2 * at)?.cast_signed(), word(9 + 2 * at)?)));
             Some(Self {
-                kind: Kind::of(first as u8)?,
+                kind: MessageKind::of(first as u8)?,
                 op: (first >> 16) as u16,
                 element: (first >> 32) as u16,
                 error: (word(2)? as u32).cast_signed(),
@@ -166,7 +176,7 @@ mod tests {
 
     #[test]
     fn messages_come_as_they_went_and_others_are_refused() {
-        let mut message = Message::new(Kind::Fetch, 7);
+        let mut message = Message::new(MessageKind::Fetch, 7);
         message.pieces = vec![(-3, 4), (1 << 40, 1)];
         (message.op, message.element, message.error) = (0x21, 0x209, 48);
         message.data = vec![1, 2, 3, 4, 5];

@@ -2,33 +2,22 @@
 //!
 //! Requirements of MPI-5.0 sections 12.3, 12.7.1.
 
-use crate::PROC_NULL;
+use crate::flight::Then;
 use crate::memory::{Area, pieces, run_to_fill, run_to_send};
-use crate::message::{CHUNK, Kind, Message, PIECES, Piece};
-use crate::peer::{OUTSTANDING, Pending, Track};
-use crate::win::Win;
-use crate::wire::Then;
+use crate::message::{CHUNK, Message, MessageKind, PIECES, Piece, long_get, long_put};
+use crate::peer::{OUTSTANDING, PendingReply, Track};
+use crate::win::{PROC_NULL, Win};
 use farpost_fabric::Fabric;
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::{Op, Predefined};
 use farpost_mpi::p2p::Mode;
 use farpost_mpi::world::World;
-use farpost_mpi::{Result, fail};
+use farpost_mpi::{Result, error, fail};
 use std::rc::Rc;
 
 /// Bytes from which one piece travels from user memory to user memory.
 const LONG: u64 = 16 * 1024;
-
-/// The tag of long data that are written.
-pub(crate) fn long_put(id: u64) -> i32 {
-    2 + 2 * (id & 0xf_ffff) as i32
-}
-
-/// The tag of long data that are read.
-pub(crate) fn long_get(id: u64) -> i32 {
-    long_put(id) + 1
-}
 
 /// An operation, with the origin's buffers.
 pub enum What {
@@ -172,7 +161,7 @@ impl<F: Fabric> Win<F> {
                 );
             }
         }
-        i64::try_from(start).or_else(|_| fail!(ERR_DISP: "target_disp={disp}: beyond every window"))
+        i64::try_from(start).map_err(|_| error!(ERR_DISP: "target_disp={disp}: beyond every window"))
     }
 
     /// Start an operation; with `by_request`, its request.
@@ -253,24 +242,24 @@ impl<F: Fabric> Win<F> {
                 let Some(run) = run_to_send(buf, from, piece.1) else {
                     return Ok(false);
                 };
-                let mut message = Message::new(Kind::PutLong, id);
+                let mut message = Message::new(MessageKind::PutLong, id);
                 message.pieces = vec![piece];
                 // The target posts its receive when it hears of it.
                 self.send(world, target, message)?;
                 let request = world.isend(&self.comm, &run, target, long_put(id), Mode::Standard)?;
                 let track = track.cloned();
-                (Kind::PutLong, request, Then::Sent { target, track })
+                (MessageKind::PutLong, request, Then::Sent { target, track })
             }
             What::Get(buf) => {
                 let Some(run) = run_to_fill(buf, from, piece.1) else {
                     return Ok(false);
                 };
                 let request = world.irecv(&self.comm, run, target, long_get(id))?;
-                let mut message = Message::new(Kind::GetLong, id);
+                let mut message = Message::new(MessageKind::GetLong, id);
                 message.pieces = vec![piece];
                 self.send(world, target, message)?;
                 let (bytes, track) = (piece.1, track.cloned());
-                (Kind::GetLong, request, Then::Got { target, bytes, track })
+                (MessageKind::GetLong, request, Then::Got { target, bytes, track })
             }
             _ => return Ok(false),
         };
@@ -280,7 +269,7 @@ impl<F: Fabric> Win<F> {
         self.with_peer(target, |peer| {
             peer.outstanding += 1;
             peer.local += 1;
-            peer.silent += u64::from(kind == Kind::PutLong);
+            peer.silent += u64::from(kind == MessageKind::PutLong);
         });
         self.begin(request, then);
         Ok(true)
@@ -302,17 +291,17 @@ impl<F: Fabric> Win<F> {
         };
         let id = self.new_id();
         let (kind, data, to, op) = match what {
-            What::Put(buf) => (Kind::Put, data(buf), None, None),
-            What::Get(to) => (Kind::Get, Vec::new(), Some(to), None),
-            What::Accumulate(buf, op) => (Kind::Accumulate, data(buf), None, Some(op)),
+            What::Put(buf) => (MessageKind::Put, data(buf), None, None),
+            What::Get(to) => (MessageKind::Get, Vec::new(), Some(to), None),
+            What::Accumulate(buf, op) => (MessageKind::Accumulate, data(buf), None, Some(op)),
             What::Fetch(buf, to, op) => (
-                Kind::Fetch,
+                MessageKind::Fetch,
                 buf.as_ref().map(data).unwrap_or_default(),
                 Some(to),
                 Some(op),
             ),
             What::CompareAndSwap(new, compare, to) => (
-                Kind::CompareAndSwap,
+                MessageKind::CompareAndSwap,
                 [data(new), data(compare)].concat(),
                 Some(to),
                 None,
@@ -336,7 +325,7 @@ impl<F: Fabric> Win<F> {
             if let Some(track) = track {
                 track.begin();
             }
-            let pending = Pending {
+            let pending = PendingReply {
                 target,
                 to: Some((to.clone(), from)),
                 track: track.cloned(),

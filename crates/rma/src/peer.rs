@@ -24,7 +24,7 @@ pub(crate) struct Peer {
 }
 
 /// An operation, or a part of one, that waits for its end.
-pub(crate) struct Pending {
+pub(crate) struct PendingReply {
     pub target: i32,
     /// Where the reply goes, and from which byte on.
     pub to: Option<(RecvBuf, u64)>,

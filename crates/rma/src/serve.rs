@@ -3,53 +3,40 @@
 //! Requirements of MPI-5.0 sections 12.5, 12.7.
 
 use crate::epoch::LockKind;
+use crate::flight::Then;
 use crate::memory::Room;
-use crate::message::{Kind, Message};
-use crate::operate::{long_get, long_put};
+use crate::message::{Message, MessageKind, long_get, long_put};
 use crate::peer::UNASKED;
+use crate::served::Served;
 use crate::win::Win;
-use crate::wire::Then;
 use farpost_fabric::Fabric;
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
 use farpost_mpi::world::World;
 use farpost_mpi::{ErrorClass, Result, fail};
 
-/// What a target keeps for an origin that it has met.
-#[derive(Default)]
-pub(crate) struct Served {
-    /// Long data on their way into the window.
-    under_way: u64,
-    /// Operations done that the origin has not been told of.
-    untold: u64,
-    /// What came of those, if it is an error.
-    error: i32,
-    hurry: bool,
-    unlocking: bool,
-}
-
 impl<F: Fabric> Win<F> {
     /// Act on a message of `from`.
     pub(crate) fn take(&self, world: &World<F>, from: i32, message: Message) {
         match message.kind {
-            Kind::Put => self.done(world, from, self.area.scatter(&message.pieces, &message.data)),
-            Kind::Accumulate => {
+            MessageKind::Put => self.done(world, from, self.area.scatter(&message.pieces, &message.data)),
+            MessageKind::Accumulate => {
                 let result = self.accumulate(&message);
                 self.done(world, from, result.map(drop));
             }
-            Kind::PutLong => self.put_long(world, from, &message),
-            Kind::GetLong => self.get_long(world, from, &message),
-            Kind::Get => self.reply(world, from, message.id, self.area.gather(&message.pieces)),
-            Kind::Fetch => self.reply(world, from, message.id, self.accumulate(&message)),
-            Kind::CompareAndSwap => {
+            MessageKind::PutLong => self.put_long(world, from, &message),
+            MessageKind::GetLong => self.get_long(world, from, &message),
+            MessageKind::Get => self.reply(world, from, message.id, self.area.gather(&message.pieces)),
+            MessageKind::Fetch => self.reply(world, from, message.id, self.accumulate(&message)),
+            MessageKind::CompareAndSwap => {
                 let old = self.area.compare_and_swap(&message.pieces, &message.data);
                 self.reply(world, from, message.id, old);
             }
-            Kind::Hurry => {
+            MessageKind::Hurry => {
                 self.with_served(from, |served| served.hurry = true);
                 self.tell(world, from);
             }
-            Kind::Lock => {
+            MessageKind::Lock => {
                 let kind = if message.id == 1 {
                     LockKind::Exclusive
                 } else {
@@ -58,21 +45,21 @@ impl<F: Fabric> Win<F> {
                 self.lock.borrow_mut().ask(from, kind);
                 self.grant(world);
             }
-            Kind::Unlock => {
+            MessageKind::Unlock => {
                 self.with_served(from, |served| (served.hurry, served.unlocking) = (true, true));
                 self.tell(world, from);
             }
-            Kind::Reply => self.replied(world, from, message),
-            Kind::Done => {
+            MessageKind::Reply => self.replied(world, from, message),
+            MessageKind::Done => {
                 self.note_remote(message.error);
                 self.with_peer(from, |peer| {
                     peer.outstanding = peer.outstanding.saturating_sub(message.id)
                 });
             }
-            Kind::Granted => self.with_peer(from, |peer| peer.granted = true),
-            Kind::Unlocked => self.with_peer(from, |peer| peer.unlocked = true),
-            Kind::Post => *self.posts.borrow_mut().entry(from).or_default() += 1,
-            Kind::Complete => *self.completes.borrow_mut().entry(from).or_default() += 1,
+            MessageKind::Granted => self.with_peer(from, |peer| peer.granted = true),
+            MessageKind::Unlocked => self.with_peer(from, |peer| peer.unlocked = true),
+            MessageKind::Post => *self.posts.borrow_mut().entry(from).or_default() += 1,
+            MessageKind::Complete => *self.completes.borrow_mut().entry(from).or_default() += 1,
         }
     }
 
@@ -150,7 +137,7 @@ impl<F: Fabric> Win<F> {
         let (told, unlocking) = self.with_served(origin, |served| {
             let settled = served.hurry && served.under_way == 0;
             let told = (settled && served.untold > 0 || served.untold >= UNASKED).then(|| {
-                let mut message = Message::new(Kind::Done, std::mem::take(&mut served.untold));
+                let mut message = Message::new(MessageKind::Done, std::mem::take(&mut served.untold));
                 message.error = std::mem::take(&mut served.error);
                 message
             });
@@ -164,7 +151,7 @@ impl<F: Fabric> Win<F> {
         }
         if unlocking {
             self.lock.borrow_mut().release(origin);
-            self.answer(world, origin, Message::new(Kind::Unlocked, 0));
+            self.answer(world, origin, Message::new(MessageKind::Unlocked, 0));
             self.grant(world);
         }
     }
@@ -173,12 +160,12 @@ impl<F: Fabric> Win<F> {
         loop {
             let next = self.lock.borrow_mut().grant();
             let Some(rank) = next else { return };
-            self.answer(world, rank, Message::new(Kind::Granted, 0));
+            self.answer(world, rank, Message::new(MessageKind::Granted, 0));
         }
     }
 
     fn reply(&self, world: &World<F>, to: i32, id: u64, result: Result<Vec<u8>>) {
-        let mut message = Message::new(Kind::Reply, id);
+        let mut message = Message::new(MessageKind::Reply, id);
         match result {
             Ok(data) => message.data = data,
             Err(error) => message.error = error.class.0,

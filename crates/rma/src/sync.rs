@@ -2,10 +2,9 @@
 //!
 //! Requirements of MPI-5.0 section 12.5.
 
-use crate::PROC_NULL;
 use crate::epoch::{Access, LockKind};
-use crate::message::{Kind, Message};
-use crate::win::Win;
+use crate::message::{Message, MessageKind};
+use crate::win::{PROC_NULL, Win};
 use farpost_fabric::Fabric;
 use farpost_mpi::coll;
 use farpost_mpi::group::Group;
@@ -75,7 +74,7 @@ impl<F: Fabric> Win<F> {
             drop(peers);
             for rank in silent {
                 self.with_peer(rank, |peer| peer.silent = 0);
-                self.send(world, rank, Message::new(Kind::Hurry, 0))?;
+                self.send(world, rank, Message::new(MessageKind::Hurry, 0))?;
             }
         }
         let settled = || {
@@ -141,7 +140,7 @@ impl<F: Fabric> Win<F> {
         let settled = self.settle(world, None, false);
         self.epochs.borrow_mut().access = Access::None;
         for rank in group {
-            self.send(world, rank, Message::new(Kind::Complete, 0))?;
+            self.send(world, rank, Message::new(MessageKind::Complete, 0))?;
         }
         settled
     }
@@ -156,7 +155,7 @@ impl<F: Fabric> Win<F> {
         self.check()?;
         self.epochs.borrow_mut().post(group.clone())?;
         for rank in group {
-            self.send(world, rank, Message::new(Kind::Post, 0))?;
+            self.send(world, rank, Message::new(MessageKind::Post, 0))?;
         }
         Ok(())
     }
@@ -186,7 +185,7 @@ impl<F: Fabric> Win<F> {
     fn ask_for(&self, world: &World<F>, rank: i32, kind: LockKind) -> Result<()> {
         self.with_peer(rank, |peer| peer.granted = false);
         let exclusive = u64::from(kind == LockKind::Exclusive);
-        self.send(world, rank, Message::new(Kind::Lock, exclusive))
+        self.send(world, rank, Message::new(MessageKind::Lock, exclusive))
     }
 
     fn granted(&self, world: &World<F>, rank: i32) -> Result<()> {
@@ -231,7 +230,7 @@ impl<F: Fabric> Win<F> {
         self.check()?;
         for rank in ranks {
             self.with_peer(*rank, |peer| (peer.silent, peer.unlocked) = (0, false));
-            self.send(world, *rank, Message::new(Kind::Unlock, 0))?;
+            self.send(world, *rank, Message::new(MessageKind::Unlock, 0))?;
         }
         self.wait(world, || {
             ranks.iter().all(|rank| {

@@ -1,44 +1,16 @@
 //! Sending, receiving and waiting on a window's communicator. Nothing here waits but [`Win::wait`], which makes progress for everybody.
 
+use crate::flight::{Flight, Slot, Then};
 use crate::memory::Room;
 use crate::message::{LONGEST, Message, TAG};
-use crate::peer::Track;
 use crate::win::Win;
 use farpost_fabric::Fabric;
 use farpost_mpi::world::World;
 use farpost_mpi::{Error, Result};
-use std::rc::Rc;
 
 const ANY_SOURCE: i32 = -1;
 /// Receives that are posted at any time.
 const SLOTS: usize = 4;
-
-/// A posted receive.
-pub(crate) struct Slot {
-    request: usize,
-    room: Room,
-}
-
-/// A message under way beside the posted receives, and what it is when it is over.
-pub(crate) struct Flight {
-    pub request: usize,
-    pub then: Then,
-}
-
-pub(crate) enum Then {
-    /// A message of our own was sent.
-    Nothing,
-    /// The program's data went to `target`.
-    Sent { target: i32, track: Option<Rc<Track>> },
-    /// So many bytes of the program's data came from `target`.
-    Got {
-        target: i32,
-        bytes: u64,
-        track: Option<Rc<Track>>,
-    },
-    /// Data came into the window's memory, or into room of nobody's.
-    Written { origin: i32, astray: Option<Room> },
-}
 
 impl<F: Fabric> Win<F> {
     /// Send a message; to this process itself, act on it.
