@@ -418,6 +418,33 @@ TEST(crossing) {
     for (int i = 0; i < 2; i++) MPI(MPI_Win_free(&win[i]));
 }
 
+// The last rank calls nothing until it sees what the others have done to its memory.
+TEST(target_computes) {
+    const char *thread = getenv("FARPOST_PROGRESS_THREAD");
+    if (thread && strcmp(thread, "0") == 0) return;
+    int n = check_size, me = check_rank, target = n - 1, one = 1, old;
+    int own = 0, *given;
+    MPI_Win win[2];
+    MPI(MPI_Win_allocate(sizeof(int), 1, MPI_INFO_NULL, world, &given, &win[0]));
+    MPI(MPI_Win_create(&own, sizeof own, 1, MPI_INFO_NULL, world, &win[1]));
+    *given = 0;
+    for (int i = 0; i < 2; i++) {
+        volatile int *word = i == 0 ? given : &own;
+        MPI(MPI_Barrier(world));
+        if (me == target) {
+            while (*word != 2 * (n - 1)) usleep(100);
+        } else {
+            MPI(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win[i]));
+            MPI(MPI_Fetch_and_op(&one, &old, MPI_INT, target, 0, MPI_SUM, win[i]));
+            MPI(MPI_Win_flush(target, win[i]));
+            old += 2;
+            MPI(MPI_Put(&old, 1, MPI_INT, target, 0, 1, MPI_INT, win[i]));
+            MPI(MPI_Win_unlock(target, win[i]));
+        }
+    }
+    for (int i = 0; i < 2; i++) MPI(MPI_Win_free(&win[i]));
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
     RUN(fence);
@@ -432,5 +459,6 @@ int main(int argc, char **argv) {
     RUN(objects);
     RUN(refused);
     RUN(crossing);
+    RUN(target_computes);
     return check_done();
 }

@@ -136,13 +136,16 @@ impl Epochs {
         }
     }
 
-    pub(crate) fn unlock(&mut self, rank: i32) {
+    /// How it was held.
+    pub(crate) fn unlock(&mut self, rank: i32) -> LockKind {
+        let mut kind = LockKind::Shared;
         if let Access::Locks(held) = &mut self.access {
-            held.remove(&rank);
+            kind = held.remove(&rank).unwrap_or(kind);
             if held.is_empty() {
                 self.access = Access::None;
             }
         }
+        kind
     }
 
     /// The targets whose locks were taken.

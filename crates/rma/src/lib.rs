@@ -17,19 +17,24 @@
 //! | `win`, `windows` | a window; how they are made and freed |
 //! | `wire` | sending and receiving, waiting |
 //! | `serve` | the target's side |
+//! | `direct`, `lines` | what is done by loads and stores where all members share memory; locks there |
 //! | `operate` | the origin's side: operations |
 //! | `sync` | the origin's side: synchronisation |
 //!
-//! A target's memory is touched by its own process alone, so operations are atomic towards each other, whatever their type and
-//! alignment. In a shared window the program's own loads and stores reach it as well.
+//! Where all members share memory and the library allocated the window, operations are loads and stores of the origin, and locks
+//! lie in shared lines: no target is waited for. Accumulate operations of a member's memory have a lock of their own there.
+//! Elsewhere a target's memory is touched by its own process alone. So operations are atomic towards each other, whatever their type
+//! and alignment.
 //!
 //! Cost class: *queued path*; making and freeing windows is *set-up path*.
 //!
 //! Requirements of MPI-5.0 chapter 12.
 #![deny(unsafe_code)]
 
+mod direct;
 mod epoch;
 mod flight;
+mod lines;
 mod lock;
 mod memory;
 mod message;

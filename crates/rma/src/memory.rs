@@ -236,3 +236,45 @@ pub(crate) fn run_to_fill(buf: &RecvBuf, from: u64, len: u64) -> Option<RecvBuf>
     // SAFETY: a part of what the buffer's maker promised.
     Some(unsafe { RecvBuf::new(at as *mut u8, len, Datatype::byte()) })
 }
+
+/// Bytes of an accumulate operation that are done under one hold of the lock.
+pub(crate) const CHUNK_DIRECT: u64 = 16 * 1024;
+
+/// Copies a buffer's data to one piece.
+pub(crate) fn copy_in(area: &Area, piece: Piece, from: &SendBuf) -> Result<()> {
+    let at = area.places(&[piece])?[0].0;
+    // Memory that the program reads meanwhile is seen through raw copies only where it is contiguous; gaps are packed first.
+    if let Some(run) = from.contiguous_address() {
+        // SAFETY: see the top of the file; the origin's run has as many bytes.
+        unsafe { core::ptr::copy(run as *const u8, at as *mut u8, piece.1 as usize) };
+        return Ok(());
+    }
+    let mut data = vec![0; piece.1 as usize];
+    from.pack(0, &mut data);
+    area.scatter(&[piece], &data)
+}
+
+/// Copies one piece to a buffer.
+pub(crate) fn copy_out(area: &Area, piece: Piece, to: &RecvBuf) -> Result<()> {
+    let at = area.places(&[piece])?[0].0;
+    if let Some(run) = to.contiguous_address() {
+        // SAFETY: see the top of the file; the origin's run has as many bytes.
+        unsafe { core::ptr::copy(at as *const u8, run as *mut u8, piece.1 as usize) };
+        return Ok(());
+    }
+    to.unpack(0, &area.gather(&[piece])?);
+    Ok(())
+}
+
+/// As many of the pieces as make `bytes`.
+pub(crate) fn cut(pieces: Vec<Piece>, mut bytes: u64) -> Vec<Piece> {
+    let mut list = Vec::with_capacity(pieces.len());
+    for (at, len) in pieces {
+        let len = len.min(bytes);
+        if len > 0 {
+            list.push((at, len));
+        }
+        bytes -= len;
+    }
+    list
+}

@@ -2,8 +2,9 @@
 //!
 //! Requirements of MPI-5.0 sections 12.3, 12.7.1.
 
+use crate::direct::Deed;
 use crate::flight::Then;
-use crate::memory::{Area, pieces, run_to_fill, run_to_send};
+use crate::memory::{Area, cut, pieces, run_to_fill, run_to_send};
 use crate::message::{CHUNK, Message, MessageKind, PIECES, Piece, long_get, long_put};
 use crate::peer::{OUTSTANDING, PendingReply, Track};
 use crate::win::{PROC_NULL, Win};
@@ -117,19 +118,6 @@ impl What {
     }
 }
 
-/// As many of the pieces as make `bytes`.
-fn cut(pieces: Vec<Piece>, mut bytes: u64) -> Vec<Piece> {
-    let mut list = Vec::with_capacity(pieces.len());
-    for (at, len) in pieces {
-        let len = len.min(bytes);
-        if len > 0 {
-            list.push((at, len));
-        }
-        bytes -= len;
-    }
-    list
-}
-
 impl<F: Fabric> Win<F> {
     /// A target's rank.
     pub fn target(&self, name: &str, rank: i32) -> Result<()> {
@@ -187,6 +175,23 @@ impl<F: Fabric> Win<F> {
         self.check()?;
         if self.epochs.borrow_mut().operate(place.rank, by_request)? {
             self.take_lock(world, place.rank)?;
+        }
+        if self.shared.is_some() {
+            let deed = match &what {
+                What::Put(from) => Deed::Put(from),
+                What::Get(to) => Deed::Get(to),
+                What::Accumulate(from, op) => Deed::Accumulate(Some(from), None, op),
+                What::Fetch(from, to, op) => Deed::Accumulate(from.as_ref(), Some(to), op),
+                What::CompareAndSwap(new, compare, to) => Deed::CompareAndSwap(new, compare, to),
+            };
+            self.do_directly(
+                &deed,
+                place.rank,
+                (disp, place.count, place.datatype),
+                element.as_ref(),
+            )?;
+            let done = || world.done(farpost_mpi::engine::request::Status::EMPTY);
+            return by_request.then(done).transpose();
         }
         let request = by_request.then(|| world.open_request()).transpose()?;
         let track = request.map(Track::new);

@@ -77,6 +77,8 @@ impl<F: Fabric> Win<F> {
                 self.send(world, rank, Message::new(MessageKind::Hurry, 0))?;
             }
         }
+        // Stores of this process before, whatever it does next.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         let settled = || {
             let peers = self.peers.borrow();
             peers
@@ -210,6 +212,9 @@ impl<F: Fabric> Win<F> {
         if rank == PROC_NULL {
             return Ok(());
         }
+        if self.shared.is_some() {
+            return self.lock_directly(world, kind, rank);
+        }
         self.ask_for(world, rank, kind)?;
         self.granted(world, rank)
     }
@@ -218,9 +223,13 @@ impl<F: Fabric> Win<F> {
     pub fn unlock(&self, world: &World<F>, rank: i32) -> Result<()> {
         self.target("rank", rank)?;
         self.epochs.borrow().locked(rank)?;
-        self.epochs.borrow_mut().unlock(rank);
+        let kind = self.epochs.borrow_mut().unlock(rank);
         if rank == PROC_NULL {
             return Ok(());
+        }
+        if self.shared.is_some() {
+            self.unlock_directly(kind, rank);
+            return self.check();
         }
         self.unlock_these(world, &BTreeSet::from([rank]))
     }
@@ -255,16 +264,20 @@ impl<F: Fabric> Win<F> {
         if let Access::All(taken) = &mut self.epochs.borrow_mut().access {
             taken.clone_from(&all);
         }
-        for rank in &all {
-            self.ask_for(world, *rank, LockKind::Shared)?;
-        }
-        all.iter().try_for_each(|rank| self.granted(world, *rank))
+        all.iter()
+            .try_for_each(|rank| self.lock_directly(world, LockKind::Shared, *rank))
     }
 
     /// `MPI_Win_unlock_all`.
     pub fn unlock_all(&self, world: &World<F>) -> Result<()> {
         let taken = self.epochs.borrow().locked_all()?;
         self.epochs.borrow_mut().access = Access::None;
+        if self.shared.is_some() {
+            for rank in taken {
+                self.unlock_directly(LockKind::Shared, rank);
+            }
+            return self.check();
+        }
         self.unlock_these(world, &taken)
     }
 

@@ -4,6 +4,7 @@
 
 use crate::epoch::Epochs;
 use crate::flight::{Flight, Slot};
+use crate::lines::{LINES, Lines};
 use crate::lock::Lock;
 use crate::memory::{Area, Given};
 use crate::peer::{Peer, PendingReply};
@@ -70,6 +71,8 @@ pub(crate) struct Member {
 
 /// Memory of all members.
 pub(crate) struct Shared<F: Fabric> {
+    /// Where the members' lines begin.
+    pub control: usize,
     pub base: usize,
     /// Who has it, and which it is; kept while it is mapped.
     pub own: Option<(F::Export, SegmentId)>,
@@ -119,7 +122,21 @@ const HINTS: &[(&str, Option<&str>)] = &[
     ("mpi_assert_memory_alloc_kinds", None),
 ];
 
+impl<F: Fabric> Shared<F> {
+    /// The lines of a member.
+    #[allow(unsafe_code)]
+    pub(crate) fn lines(&self, rank: i32) -> Lines {
+        // SAFETY: zeroed when the memory was made, with lines for every member, and mapped as long as this is.
+        unsafe { Lines::at(self.control + LINES * rank as usize) }
+    }
+}
+
 impl<F: Fabric> Win<F> {
+    /// Whether its operations wait for no target.
+    pub fn is_direct(&self) -> bool {
+        self.shared.is_some()
+    }
+
     pub(crate) fn with_peer<T>(&self, rank: i32, then: impl FnOnce(&mut Peer) -> T) -> T {
         then(self.peers.borrow_mut().entry(rank).or_default())
     }

@@ -101,7 +101,15 @@ impl<F: Fabric> Windows<F> {
             .max(64);
         let private = world.private_comm(comm)?;
         let (mut base, mut given, mut mine) = (new.base, None, Ok(()));
-        if new.flavor == Flavor::Allocate {
+        let direct = comm.size() > 1 && alignment as u64 <= PAGE && self.reaches(world, comm);
+        let direct = match new.flavor {
+            Flavor::Allocate => {
+                let words = world.gather_words(&private, &[i64::from(direct)])?;
+                words.iter().all(|word| *word != 0)
+            }
+            flavor => flavor == Flavor::Shared,
+        };
+        if new.flavor == Flavor::Allocate && !direct {
             given = Given::new(new.size as u64, alignment);
             match &given {
                 Some(given) => base = given.address(),
@@ -119,7 +127,7 @@ impl<F: Fabric> Windows<F> {
             mine,
             "has not enough memory for its part of the window",
         )?;
-        let apart = words.chunks(4).all(|words| words[3] != 0);
+        let apart = new.flavor == Flavor::Allocate || words.chunks(4).all(|words| words[3] != 0);
         let (mut members, mut at) = (Vec::new(), 0i64);
         for words in words.chunks(4) {
             members.push(Member {
@@ -134,16 +142,12 @@ impl<F: Fabric> Windows<F> {
             };
             at = at.saturating_add(step);
         }
-        let shared = match new.flavor {
-            Flavor::Shared => {
-                let shared = self.share(world, &private, at)?;
-                base = shared
-                    .base
-                    .wrapping_add(members[private.rank as usize].at as usize);
-                Some(shared)
-            }
-            _ => None,
-        };
+        let shared = direct.then(|| self.share(world, &private, at)).transpose()?;
+        if let Some(shared) = &shared {
+            base = shared
+                .base
+                .wrapping_add(members[private.rank as usize].at as usize);
+        }
         let area = match new.flavor {
             Flavor::Dynamic => Area::Dynamic(RefCell::default()),
             _ => Area::Fixed {
@@ -195,17 +199,24 @@ impl<F: Fabric> Windows<F> {
         Ok(win)
     }
 
-    /// Memory of `len` bytes that all members of `comm` see, made by rank 0.
+    /// Whether this process shares memory with all of `comm`.
+    fn reaches(&self, world: &World<F>, comm: &Comm) -> bool {
+        let fabric = world.fabric();
+        let me = fabric.me().0;
+        comm.local.iter().all(|pid| pid == me || fabric.maps(Peer(pid)))
+    }
+
+    /// Memory of `len` bytes, and lines of the members behind it, that all members of `comm` see, made by rank 0.
     fn share(&self, world: &World<F>, comm: &Rc<Comm>, len: i64) -> Result<Shared<F>> {
         let fabric = world.fabric();
-        let me = fabric.me();
-        let far = comm
-            .local
-            .iter()
-            .find(|pid| *pid != me.0 && !fabric.maps(Peer(*pid)));
+        let far = (!self.reaches(world, comm)).then_some(());
         let number = self.segments.get();
         let id = SegmentId(SEGMENTS + number);
-        let (len, rank) = (usize::try_from(len).unwrap_or(usize::MAX).max(1), comm.rank);
+        let rank = comm.rank;
+        let control = usize::try_from(len)
+            .unwrap_or(usize::MAX - (1 << 40))
+            .next_multiple_of(64);
+        let len = control + crate::lines::LINES * comm.size() as usize;
         let mut own = None;
         let mut told = 0;
         if rank == 0 && far.is_none() {
@@ -244,6 +255,7 @@ impl<F: Fabric> Windows<F> {
         let words = world.gather_words(comm, &[i64::from(address.is_some())])?;
         agreed(&words, 1, Ok(()), "cannot map the window's memory")?;
         Ok(Shared {
+            control: address.unwrap_or(0) + control,
             base: address.unwrap_or(0),
             own,
             _import: import,

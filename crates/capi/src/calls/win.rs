@@ -20,6 +20,7 @@ fn make(cx: &'static Cx, comm: &CommRef, info: Option<InfoRef>, new: New) -> Res
     let win = windows.make(world, comm, info.as_ref(), new)?;
     let locks = info.as_ref().and_then(|info| info.get_str("no_locks")) != Some("true");
     if locks
+        && !win.is_direct()
         && comm.size() > 1
         && cx
             .node

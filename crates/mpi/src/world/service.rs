@@ -30,6 +30,14 @@ impl<F: Fabric> World<F> {
         }
     }
 
+    /// As [`wait_until`](World::wait_until), for what comes without anybody ringing.
+    pub fn wait_unrung(&self, done: impl FnMut() -> Result<bool>) -> Result<()> {
+        let before = self.unrung.replace(true);
+        let result = self.wait_until(done);
+        self.unrung.set(before);
+        result
+    }
+
     /// A request that somebody else completes, by [`complete_request`](Self::complete_request).
     pub fn open_request(&self) -> Result<usize> {
         self.engine.borrow_mut().requests.insert_idle()
