@@ -12,7 +12,8 @@ use farpost_mpi::world::{World, WorldConfig};
 use farpost_rma::{Flavor, LockKind, New, Place, What, Win, Windows};
 use std::cell::Cell;
 
-const WORDS: usize = 64;
+/// In one rank's part of a window: enough for data that travel by messages of their own.
+const WORDS: usize = 3000;
 const INT64: usize = 0x258;
 
 fn word() -> Datatype {
@@ -64,7 +65,8 @@ fn program(end: InProc, device: Device, seed: u64) -> Vec<i64> {
     };
     let win: std::rc::Rc<Win<InProc>> = windows.make(&world, world.comm_world(), None, new).unwrap();
     let (ty, sum) = (word(), Op::SUM);
-    let mut model = vec![0i64; memory.len()];
+    // What all windows have to hold.
+    let mut models = vec![vec![0i64; memory.len()]; size];
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..6 {
         // The same draws at all ranks: who does what to whom.
@@ -88,7 +90,8 @@ fn program(end: InProc, device: Device, seed: u64) -> Vec<i64> {
             if kind == 0 && part == 0 {
                 continue;
             }
-            if target == me {
+            {
+                let model = &mut models[target];
                 for at in 0..len {
                     let value = origin as i64 * 1000 + at as i64;
                     match kind {
@@ -107,12 +110,22 @@ fn program(end: InProc, device: Device, seed: u64) -> Vec<i64> {
                 };
                 win.operate(&world, what, &at(&ty, target, place, len), false)
                     .unwrap();
-                kept.push(data);
+                kept.push((kind, target, place, data));
             }
         }
         win.fence(&world, 0).unwrap();
         let now: Vec<i64> = memory.iter().map(Cell::get).collect();
-        assert_eq!(now, model, "rank {me}, seed {seed}");
+        assert!(now == models[me], "rank {me}, seed {seed}");
+        for (kind, target, place, data) in kept {
+            // Parts of others than rank 0 are written by nobody else meanwhile.
+            if kind == 2 && place >= WORDS {
+                let got: Vec<i64> = data.iter().map(Cell::get).collect();
+                assert!(
+                    got == models[target][place..place + got.len()],
+                    "rank {me}, seed {seed}"
+                );
+            }
+        }
         win.fence(&world, 0).unwrap();
     }
     win.fence(&world, 16384).unwrap();
@@ -150,7 +163,7 @@ fn program(end: InProc, device: Device, seed: u64) -> Vec<i64> {
     }
     windows.free(&world, &win).unwrap();
     if me == 0 {
-        let start = model[WORDS * size - 2..].to_vec();
+        let start = models[0][WORDS * size - 2..].to_vec();
         let grown = [
             memory[WORDS * size - 2].get() - start[0],
             memory[WORDS * size - 1].get() - start[1],
