@@ -59,6 +59,7 @@ fn lookup(kind: &str) -> Option<(&'static str, &'static str)> {
         "SESSION" => ("session", "SessionRef"),
         "DATATYPE" => ("datatype", "TypeRef"),
         "OPERATION" => ("op", "OpRef"),
+        "WINDOW" => ("win", "WinRef"),
         _ => return None,
     })
 }
@@ -214,7 +215,7 @@ fn checked_passage(api: &Api, f: &Function, p: &Param) -> Passage {
     };
     let lazy = checked_by_body(f, p);
     if let (Some((method, object)), false) = (lookup(&p.kind), lazy) {
-        let rank = if p.kind == "COMMUNICATOR" { 0 } else { 1 };
+        let rank = u8::from(!matches!(p.kind.as_str(), "COMMUNICATOR" | "WINDOW"));
         let method = match method {
             "datatype" if communicates(f) => "committed",
             other => other,

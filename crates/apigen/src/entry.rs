@@ -481,8 +481,12 @@ fn blamed(f: &Function) -> String {
             ("COMMUNICATOR", Dir::InOut) if p.len.is_none() => {
                 return format!("On::Comm(unsafe {{ args::peek({}) }})", p.name);
             }
+            ("WINDOW", Dir::In) if p.len.is_none() => return format!("On::Win({})", p.name),
+            ("WINDOW", Dir::InOut) if p.len.is_none() => {
+                return format!("On::Win(unsafe {{ args::peek({}) }})", p.name);
+            }
             // Nothing has these handles yet.
-            ("WINDOW" | "FILE", Dir::In | Dir::InOut) if p.len.is_none() => {
+            ("FILE", Dir::In | Dir::InOut) if p.len.is_none() => {
                 return "On::Nothing".into();
             }
             _ => {}

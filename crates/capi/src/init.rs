@@ -26,7 +26,7 @@ use crate::forked;
 use crate::lock;
 use crate::node;
 use crate::process::{Stage, WorldModel, say};
-use crate::progress::{self, Reason, Served};
+use crate::progress::{self, Reason};
 use crate::roll;
 use crate::settings::MpiSettings;
 
@@ -130,8 +130,8 @@ fn begin(cx: &'static Cx, interface: Interface, provided: c_int) -> Result<()> {
         host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
     }
     // An agent may need this process for what its peers send each other, while the program computes.
-    if (node.settings.progress.mpi != 0 || cx.world().serves_agent())
-        && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
+    if (node.settings.progress.mpi == 1 || cx.world().serves_agent())
+        && let Err(why) = progress::start(cx, Reason::Mpi, true, progress::serve_mpi)
     {
         say(&why);
     }
@@ -237,14 +237,6 @@ fn end(cx: &'static Cx, interface: Interface) {
     }
     if let Some(node) = cx.node.get() {
         node.rest(interface);
-    }
-}
-
-/// What moves MPI while the program computes.
-fn serve(cx: &'static Cx) -> Served {
-    match cx.world().serve() {
-        (true, _) => Served::Moved,
-        (false, longest) => Served::After(longest),
     }
 }
 

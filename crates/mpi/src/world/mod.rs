@@ -14,12 +14,14 @@ mod p2p;
 mod partitioned;
 mod requests;
 mod roll;
+mod service;
 mod sessions;
 mod tools;
 
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
+pub use service::Service;
 
 use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
@@ -86,6 +88,8 @@ pub struct World<F: Fabric> {
     partitioned: RefCell<Operations>,
     /// Some of them are started and not complete.
     parts_under_way: Cell<bool>,
+    /// What else takes part in progress.
+    services: RefCell<Vec<Rc<dyn Service<F>>>>,
     pub(crate) buffer: RefCell<Option<Attached>>,
     next_context: Cell<u64>,
     /// Freed communicators whose contexts are still in use.
@@ -151,6 +155,7 @@ impl<F: Fabric> World<F> {
             active: RefCell::default(),
             partitioned: RefCell::default(),
             parts_under_way: Cell::new(false),
+            services: RefCell::default(),
             buffer: RefCell::new(None),
             // Those before are taken.
             next_context: Cell::new(CONTEXT_COUNT + 1),
@@ -200,7 +205,10 @@ impl<F: Fabric> World<F> {
 
     /// Let everything move that can. True: something moved.
     pub fn progress(&self) -> bool {
-        let moved = self.engine.borrow_mut().progress();
+        let mut moved = self.engine.borrow_mut().progress();
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
         if !self.has_more_under_way() {
             return moved;
         }
@@ -233,6 +241,9 @@ impl<F: Fabric> World<F> {
         }
         let unrung = !engine.busy.is_empty() || self.unrung.get() || engine.unrung;
         drop(engine);
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
         if self.has_more_under_way() {
             moved |= self.advance_more();
         }
