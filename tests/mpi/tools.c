@@ -243,6 +243,10 @@ static unsigned long level(MPI_T_pvar_session s, const char *name) {
     return now;
 }
 
+static int is_about(unsigned long found, unsigned long wanted, unsigned long off) {
+    return found + off >= wanted && found <= wanted + off;
+}
+
 // Receives that wait, messages that lie here, requests.
 TEST(queues) {
     enum { WAITING = 5 };
@@ -250,14 +254,16 @@ TEST(queues) {
     MPI_Request q[WAITING];
     int words[WAITING], word = 3, flag = 0;
     T(MPI_T_pvar_session_create(&s));
+    // The checker has a receive of its own posted most of the time.
+    const unsigned long own = getenv("FARPOST_CHECK") != NULL;
     const unsigned long posted = level(s, "posted_receives"), requests = level(s, "requests");
     for (int i = 0; i < WAITING; i++) MPI(MPI_Irecv(&words[i], 1, MPI_INT, check_rank, 40 + i, MPI_COMM_WORLD, &q[i]));
-    CHECK_EQ(level(s, "posted_receives") - posted, WAITING);
-    CHECK_EQ(level(s, "requests") - requests, WAITING);
+    CHECK(is_about(level(s, "posted_receives"), posted + WAITING, own));
+    CHECK(is_about(level(s, "requests"), requests + WAITING, own));
     for (int i = 0; i < WAITING; i++) MPI(MPI_Send(&word, 1, MPI_INT, check_rank, 40 + i, MPI_COMM_WORLD));
     MPI(MPI_Waitall(WAITING, q, MPI_STATUSES_IGNORE));
-    CHECK_EQ(level(s, "posted_receives"), posted);
-    CHECK_EQ(level(s, "requests"), requests);
+    CHECK(is_about(level(s, "posted_receives"), posted, own));
+    CHECK(is_about(level(s, "requests"), requests, own));
     if (getenv("FARPOST_DEVICE") == NULL) { // others may keep it themselves
         const unsigned long lying = level(s, "unexpected_messages");
         MPI(MPI_Send(&word, 1, MPI_INT, (check_rank + 1) % check_size, 50, MPI_COMM_WORLD));

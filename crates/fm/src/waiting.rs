@@ -10,6 +10,8 @@ use std::time::Duration;
 const SLEEP: Duration = Duration::from_millis(1);
 /// Time between two questions whether peers have ended.
 const LOST: Duration = Duration::from_millis(100);
+/// Sleeps in a row that something was there for at once, after which time has passed all the same: it may be what cannot be taken.
+const HASTY: u32 = 16;
 /// Empty extractions between two looks at the clock.
 const CLOCK: u32 = 4096;
 
@@ -42,6 +44,8 @@ pub struct Pacer {
     /// Empty extractions in a row.
     empty: Cell<u32>,
     asked: Cell<Moment>,
+    /// Sleeps in a row that something was there for at once.
+    hasty: Cell<u32>,
 }
 
 impl Pacer {
@@ -52,6 +56,7 @@ impl Pacer {
             relax: Cell::new(None),
             empty: Cell::new(0),
             asked: Cell::new(fabric.now()),
+            hasty: Cell::new(0),
         }
     }
 
@@ -114,7 +119,14 @@ impl Pacer {
                 });
             }
         }
-        Paused::by(pause, wake)
+        let paused = Paused::by(pause, wake);
+        let hasty = if paused == Paused::Hardly {
+            self.hasty.get() + 1
+        } else {
+            0
+        };
+        self.hasty.set(hasty % HASTY);
+        if hasty == HASTY { Paused::Slept } else { paused }
     }
 
     /// After `empty` extractions that found nothing: whether it is time to ask who has ended.
