@@ -274,10 +274,7 @@ fn as_many_connections_as_promised() {
     let ends = Network::new(3, 3, Config::default());
     let network = ends[0].network().clone();
     // A short directory: each connection reads all of it.
-    let tunables = RsmTunables {
-        segments: 1,
-        ..RsmTunables::default()
-    };
+    let tunables = RsmTunables { segments: 1 };
     let all: Vec<_> = (ends.into_iter())
         .map(|end| {
             Rsm::new(
