@@ -87,6 +87,8 @@ pub(crate) struct ContextEntry {
     pub queues: Context,
     /// Who the ranks are, once the communicator exists here. A faster peer may send before that.
     pub members: Option<Group>,
+    /// The program does not know its communicator.
+    pub hidden: bool,
 }
 
 /// What an engine is made of.
@@ -229,6 +231,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
                     id,
                     queues: Context::default(),
                     members: None,
+                    hidden: false,
                 };
                 let index = match self.free_contexts.pop() {
                     Some(index) => {
@@ -253,6 +256,11 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.context_index.contains_key(&id)
     }
 
+    /// The context of this number, where it is in use.
+    pub(crate) fn context_of(&self, id: u64) -> Option<&ContextEntry> {
+        self.context_index.get(&id).map(|index| &self.contexts[*index])
+    }
+
     /// Tell the engine who the ranks of context `id` are; its index.
     pub fn open_context(&mut self, id: u64, members: Group) -> usize {
         let index = self.context(id);
@@ -271,6 +279,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
                 id: u64::MAX,
                 queues: Context::default(),
                 members: None,
+                hidden: false,
             };
             self.free_contexts.push(index);
             self.last_context = (u64::MAX, 0);

@@ -136,7 +136,7 @@ pub(super) fn all() -> Vec<Measure> {
         ),
         (
             "bytes_sent",
-            "Bytes of payload sent, by peer.",
+            "Bytes of payload sent in them, by peer.",
             Counter::SentBytes,
         ),
         (
@@ -146,7 +146,7 @@ pub(super) fn all() -> Vec<Measure> {
         ),
         (
             "bytes_received",
-            "Bytes of payload received, by peer.",
+            "Bytes of payload received in them, by peer.",
             Counter::ReceivedBytes,
         ),
         ("stalls", "Times a send found no room, by peer.", Counter::Stalls),

@@ -55,10 +55,8 @@ impl<F: Fabric> World<F> {
         let words = self.hear_leader(comm, &[self.new_context() as i64])?;
         let number = self.checked_context(&words)?;
         let engine = &mut self.engine.borrow_mut();
-        let (local, rank) = (comm.local.clone(), comm.rank);
-        Ok(Rc::new(super::lifetime::make_comm(
-            engine, number, local, None, rank, 0, b"",
-        )))
+        let comm = super::lifetime::make_hidden(engine, number, comm.local.clone(), comm.rank);
+        Ok(Rc::new(comm))
     }
 
     /// Everybody's words in rank order, of any one length.

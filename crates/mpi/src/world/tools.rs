@@ -4,7 +4,9 @@
 
 use super::World;
 use crate::comm::ContextLane;
+use crate::engine::ContextEntry;
 use crate::engine::envelope::LANE_BITS;
+use crate::engine::request::{Operation, Request};
 use crate::tools::What;
 use farpost_fabric::{Fabric, Peer};
 
@@ -39,9 +41,16 @@ impl<F: Fabric> World<F> {
         // Counters are shown when a process is idle.
         self.settle();
         let engine = self.engine.borrow();
-        let messages = ContextLane::Messages as u64;
-        let contexts = engine.contexts.iter();
-        let programs = contexts.filter(|entry| entry.id & ((1 << LANE_BITS) - 1) == messages);
+        // What collectives, windows and the checks of a program send and wait for are not the program's.
+        let is_programs = |entry: &ContextEntry| {
+            entry.id & ((1 << LANE_BITS) - 1) == ContextLane::Messages as u64 && !entry.hidden
+        };
+        let programs = engine.contexts.iter().filter(|entry| is_programs(entry));
+        let is_asked = |request: &Request| match &request.operation {
+            Operation::Send(send) => engine.context_of(send.envelope.context).is_some_and(is_programs),
+            Operation::Recv(recv) => is_programs(&engine.contexts[recv.context]),
+            Operation::Idle => true,
+        };
         let share = || {
             let bound = engine.tunables.unexpected_bytes.max(1);
             (engine.kept_bytes() as f64 / bound as f64).clamp(0.0, 1.0)
@@ -51,7 +60,10 @@ impl<F: Fabric> World<F> {
             What::UnexpectedBytes => engine.kept_bytes(),
             What::UnexpectedShare => share().to_bits(),
             What::PostedReceives => programs.map(|entry| entry.queues.posted() as u64).sum(),
-            What::Requests => engine.requests.len() as u64,
+            What::Requests => {
+                let requests = engine.requests.iter();
+                requests.filter(|(_, request)| is_asked(request)).count() as u64
+            }
             What::Communicators => 2 + self.comms.borrow().len() as u64,
             What::Peer(counter) => {
                 let me = engine.fabric.me();
