@@ -74,6 +74,17 @@ class Threads(unittest.TestCase):
         code, out, said = sim("--machine", "cluster-100g", "-n", 2, build("threads"), "late")
         self.assertEqual((code, out), (0, "over\n"), said)
 
+    def test_a_thread_may_compute_for_longer_than_the_patience(self):
+        code, out, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), "late")
+        self.assertEqual((code, out), (0, "over\n"), said)
+        self.assertIn("some have threads that compute", said)
+
+    def test_a_thread_that_sleeps_for_ever_or_ends_is_no_help(self):
+        for way in "asleep", "ends":
+            code, _, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), way)
+            self.assertNotEqual(code, 0, said)
+            self.assertIn("wait for each other, and nothing is on its way; the first are [0, 1]", said)
+
 
 class Outside(unittest.TestCase):
     def test_processes_run_freely_before_and_after_mpi(self):

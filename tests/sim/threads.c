@@ -58,6 +58,15 @@ static void *late(void *nothing) {
     return nothing;
 }
 
+/* Ends after a while, or never, without the message that the other waits for. */
+static void *silent(void *how) {
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    pthread_mutex_lock(&lock);
+    while (!strcmp(how, "asleep")) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     int provided, good = 1;
@@ -77,9 +86,9 @@ int main(int argc, char **argv) {
         hand_round();
         good = token == (rank == 0 ? size : rank);
     }
-    if (!strcmp(what, "late") && rank == 0) {
+    if (rank == 0 && (!strcmp(what, "late") || !strcmp(what, "asleep") || !strcmp(what, "ends"))) {
         pthread_t thread;
-        pthread_create(&thread, NULL, late, NULL);
+        pthread_create(&thread, NULL, !strcmp(what, "late") ? late : silent, (void *)what);
         int word = 0;
         MPI_Recv(&word, 1, MPI_INT, rank, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         pthread_join(thread, NULL);

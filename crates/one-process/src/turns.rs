@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::rank::{Rank, Stop, set_running};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use farpost_job::End;
-use farpost_sim::coordinator::{Connection, Said};
+use farpost_sim::coordinator::{Connection, OtherThreads, Said};
 use farpost_sim::memory::{Displaced, OwnProcess};
 use farpost_sim::stack::RankStack;
 use libc::c_char;
@@ -131,8 +131,8 @@ impl Connection for Turns {
         "stands still"
     }
 
-    fn has_threads(&self) -> bool {
-        false
+    fn threads(&self) -> OtherThreads {
+        OtherThreads::None
     }
 
     fn kill(&mut self) {

@@ -12,7 +12,7 @@ use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
 use questions::{Done, Seat, Waiting};
-pub use sockets::{Connection, Listener, Said, without_randomisation};
+pub use sockets::{Connection, Listener, OtherThreads, Said, without_randomisation};
 use std::time::{Duration, Instant};
 
 /// How a run goes.
@@ -59,16 +59,42 @@ pub struct Coordinator<W> {
     away: Vec<u32>,
     /// Processes whose programs wait outside the library until something happens to them.
     resting: Vec<u32>,
-    /// Some process had several threads when this was last asked: one that has ended since may have left something.
+    /// Some process had several threads when this was last asked.
     threaded: bool,
-    /// In real time: since when nothing has happened but that processes waited, and whether that was told.
-    still: Option<(Instant, bool)>,
+    /// Nothing happens but that processes wait.
+    still: Option<Still>,
     /// Processes known to have ended before their time.
     deaths: u32,
     watch: W,
     turns: u64,
     /// Ranks run only while they are heard: they are parts of this process, in which clocks may be virtual ones.
     within: bool,
+}
+
+/// Real time in which nothing happens but that processes wait.
+struct Still {
+    begun: Instant,
+    /// Since then no thread has computed either.
+    since: Instant,
+    told: bool,
+}
+
+impl Still {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            since: Instant::now(),
+            told: false,
+        }
+    }
+}
+
+/// What threads outside the library mean for processes that wait for each other.
+enum Threads {
+    MayHelp,
+    /// Since this was last asked.
+    HaveEnded,
+    None,
 }
 
 /// Turns between two questions whether to go on.
@@ -208,33 +234,49 @@ impl<W: Watch> Coordinator<W> {
             } else if !self.resting.is_empty() {
                 // Their programs may have to do with others than the machine, and others here with times.
                 self.stand_still(NAP)?;
-            } else if hangs && !self.threads_may_help()? {
-                return Err(idle.hang(&self.core).into());
+            } else if hangs {
+                match self.threads()? {
+                    Threads::MayHelp => {}
+                    Threads::HaveEnded => idle = Idle::default(),
+                    Threads::None => return Err(idle.hang(&self.core).into()),
+                }
             }
         }
     }
 
-    /// Whether what processes wait for may come from threads that are outside the library. After some patience: no.
-    fn threads_may_help(&mut self) -> Result<bool, CoordinatorError> {
-        let since = self.still.get_or_insert((Instant::now(), false)).0;
-        let several = |seat: &Seat| seat.connection.as_ref().is_some_and(|it| it.has_threads());
-        let threaded = self.seats.iter().any(several);
-        let before = std::mem::replace(&mut self.threaded, threaded);
-        if since.elapsed() > self.settings.patience || !(threaded || before) {
-            return Ok(false);
+    /// What processes wait for may come from threads that are outside the library: from those that compute always, from others for some patience.
+    fn threads(&mut self) -> Result<Threads, CoordinatorError> {
+        let doing = |seat: &Seat| seat.connection.as_ref().map(|it| it.threads());
+        let most = self.seats.iter().filter_map(doing).max();
+        let most = most.unwrap_or(OtherThreads::None);
+        let before = std::mem::replace(&mut self.threaded, most > OtherThreads::None);
+        let still = self.still.get_or_insert_with(Still::new);
+        let late = |since: Instant| since.elapsed() > self.settings.patience;
+        match most {
+            // Whatever the last of them left, each process is to have looked for it.
+            OtherThreads::None if before => return Ok(Threads::HaveEnded),
+            OtherThreads::None => return Ok(Threads::None),
+            OtherThreads::Wait if late(still.since) => return Ok(Threads::None),
+            OtherThreads::Wait => {}
+            OtherThreads::Compute => {
+                if late(still.begun) && !std::mem::replace(&mut still.told, true) {
+                    self.watch.say("processes wait for each other and nothing is on its way on the machine, but some have threads that compute: they are waited for");
+                }
+                still.since = Instant::now();
+            }
         }
         std::thread::sleep(NAP);
         if !self.watch.go_on(&self.core) {
             return Err(CoordinatorError::NobodyLeft);
         }
-        Ok(true)
+        Ok(Threads::MayHelp)
     }
 
     /// Nothing happens on the machine; programs wait outside the library, which is told when it lasts.
     fn stand_still(&mut self, wait: Duration) -> Result<(), CoordinatorError> {
-        let (since, told) = self.still.get_or_insert((Instant::now(), false));
-        if !*told && since.elapsed() > self.settings.patience {
-            *told = true;
+        let still = self.still.get_or_insert_with(Still::new);
+        if !still.told && still.since.elapsed() > self.settings.patience {
+            still.told = true;
             let who = self
                 .resting
                 .iter()

@@ -22,8 +22,8 @@ pub trait Connection {
     fn process(&self) -> OwnProcess;
     /// What it does, in a word for people.
     fn state(&self) -> &'static str;
-    /// Whether the program has several threads, without those of the library.
-    fn has_threads(&self) -> bool;
+    /// What the program's threads do beside the one that speaks, without those of the library.
+    fn threads(&self) -> OtherThreads;
     /// It ends, as one whose host has died.
     fn kill(&mut self);
     /// It has left the machine, and does the rest on its own.
@@ -109,6 +109,38 @@ impl Listener {
     }
 }
 
+/// What threads of a program do that do not speak to the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OtherThreads {
+    None,
+    /// Whatever they wait for, it may be over some day.
+    Wait,
+    Compute,
+}
+
+/// The letter of a thread's state in its line of `/proc`.
+fn state_of(stat: &str) -> Option<char> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.trim_start().chars().next()
+}
+
+impl OtherThreads {
+    /// From the lines of all threads of a process; its own waits for the coordinator.
+    fn of(stats: &[String]) -> Self {
+        let of_program = |stat: &&String| {
+            let name = stat.split_once('(').map(|(_, rest)| rest);
+            name.is_some_and(|name| !name.starts_with("farpost-"))
+        };
+        let threads: Vec<&String> = stats.iter().filter(of_program).collect();
+        let computes = |stat: &&String| matches!(state_of(stat), Some('R' | 'D'));
+        match threads.len() {
+            0 | 1 => Self::None,
+            _ if threads.iter().any(computes) => Self::Compute,
+            _ => Self::Wait,
+        }
+    }
+}
+
 impl Connection for Socket {
     fn hear(&mut self, wait: Duration) -> Said {
         // A datagram that is there needs no poll.
@@ -142,13 +174,13 @@ impl Connection for Socket {
 
     fn let_go(self: Box<Self>) {}
 
-    fn has_threads(&self) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
-        let of_program = |task: std::io::Result<std::fs::DirEntry>| {
-            let name = task.and_then(|task| std::fs::read_to_string(task.path().join("comm")));
-            name.is_ok_and(|name| !name.starts_with("farpost-"))
+    fn threads(&self) -> OtherThreads {
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else {
+            return OtherThreads::None;
         };
-        tasks.is_ok_and(|tasks| tasks.filter_map(|task| of_program(task).then_some(())).count() > 1)
+        let stat = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("stat")).ok();
+        let stats: Vec<String> = tasks.filter_map(|task| stat(task.ok()?)).collect();
+        OtherThreads::of(&stats)
     }
 
     fn kill(&mut self) {
@@ -160,10 +192,7 @@ impl Connection for Socket {
 
     fn state(&self) -> &'static str {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        let state = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.trim_start().chars().next());
-        match state {
+        match state_of(&stat) {
             Some('R') => "computes",
             Some('S' | 'D' | 'I') => "sleeps",
             Some('T' | 't') => "is stopped",
@@ -186,4 +215,25 @@ pub fn without_randomisation() -> std::io::Result<()> {
         return Err(std::io::Error::last_os_error());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_program_count_and_those_of_the_library_do_not() {
+        let all =
+            |lines: &[&str]| OtherThreads::of(&lines.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let program = "7 (a) b(c) S 1 7";
+        assert_eq!(all(&[program]), OtherThreads::None);
+        assert_eq!(all(&[program, "8 (farpost-rest) R 1 7"]), OtherThreads::None);
+        assert_eq!(all(&[program, "9 (a) b(c) S 1 7"]), OtherThreads::Wait);
+        assert_eq!(all(&[program, "9 (a) b(c) R 1 7"]), OtherThreads::Compute);
+        assert_eq!(
+            all(&[program, "9 (a) b(c) Z 1 7", "8 (R) D 1 7"]),
+            OtherThreads::Compute
+        );
+        assert_eq!(all(&[]), OtherThreads::None);
+    }
 }
