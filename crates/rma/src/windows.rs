@@ -37,6 +37,10 @@ impl<F: Fabric> Service<F> for Windows<F> {
             at += 1;
         }
     }
+
+    fn requests(&self) -> Vec<usize> {
+        self.list.borrow().iter().flat_map(|win| win.requests()).collect()
+    }
 }
 
 /// Whether everybody is well; else what is wrong, which differs at who is not.

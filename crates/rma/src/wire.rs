@@ -35,6 +35,13 @@ impl<F: Fabric> Win<F> {
         self.flights.borrow_mut().push(Flight { request, then });
     }
 
+    /// The requests of the messages under way.
+    pub(crate) fn requests(&self) -> Vec<usize> {
+        let (slots, flights) = (self.slots.borrow(), self.flights.borrow());
+        let slots = slots.iter().map(|slot| slot.request);
+        slots.chain(flights.iter().map(|flight| flight.request)).collect()
+    }
+
     /// Post the receives.
     pub(crate) fn open(&self, world: &World<F>) -> Result<()> {
         (0..SLOTS).try_for_each(|_| self.post_slot(world, Room::new(LONGEST)))

@@ -14,6 +14,7 @@ use farpost_node::Settings;
 
 use super::arg;
 use crate::abi;
+use crate::check;
 use crate::cx::{Cx, ProcessCell, World};
 use crate::lock;
 use crate::process::Stage;
@@ -416,7 +417,12 @@ fn values(cx: &'static Cx) -> impl Fn(What, &[u32]) -> Option<Vec<u64>> {
         }
         _ => {
             let active = cx.life.stage.get().is_active();
-            cx.world.get().filter(|_| active)?.measure(what, peers)
+            let mut values = cx.world.get().filter(|_| active)?.measure(what, peers)?;
+            if what == What::Requests {
+                values[0] =
+                    values[0].saturating_sub(check::of(cx).map_or(0, |check| check.requests() as u64));
+            }
+            Some(values)
         }
     }
 }

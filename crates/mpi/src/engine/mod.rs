@@ -256,11 +256,6 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.context_index.contains_key(&id)
     }
 
-    /// The context of this number, where it is in use.
-    pub(crate) fn context_of(&self, id: u64) -> Option<&ContextEntry> {
-        self.context_index.get(&id).map(|index| &self.contexts[*index])
-    }
-
     /// Tell the engine who the ranks of context `id` are; its index.
     pub fn open_context(&mut self, id: u64, members: Group) -> usize {
         let index = self.context(id);

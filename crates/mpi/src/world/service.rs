@@ -11,6 +11,9 @@ use std::rc::Rc;
 pub trait Service<F: Fabric> {
     /// Let everything move that can. True: something moved.
     fn advance(&self, world: &World<F>) -> bool;
+
+    /// Handles of requests that it has made for itself, and perhaps of some that are over.
+    fn requests(&self) -> Vec<usize>;
 }
 
 impl<F: Fabric> World<F> {

@@ -4,7 +4,6 @@
 
 use super::World;
 use crate::comm::ContextLane;
-use crate::engine::ContextEntry;
 use crate::engine::envelope::LANE_BITS;
 use crate::engine::request::{Operation, Request};
 use crate::tools::What;
@@ -42,13 +41,13 @@ impl<F: Fabric> World<F> {
         self.settle();
         let engine = self.engine.borrow();
         // What collectives, windows and the checks of a program send and wait for are not the program's.
-        let is_programs = |entry: &ContextEntry| {
-            entry.id & ((1 << LANE_BITS) - 1) == ContextLane::Messages as u64 && !entry.hidden
-        };
-        let programs = engine.contexts.iter().filter(|entry| is_programs(entry));
-        let is_asked = |request: &Request| match &request.operation {
-            Operation::Send(send) => engine.context_of(send.envelope.context).is_some_and(is_programs),
-            Operation::Recv(recv) => is_programs(&engine.contexts[recv.context]),
+        let is_of_messages = |id: u64| id & ((1 << LANE_BITS) - 1) == ContextLane::Messages as u64;
+        let contexts = engine.contexts.iter();
+        let programs = contexts.filter(|entry| is_of_messages(entry.id) && !entry.hidden);
+        // Beside those in which what is more than a message goes on: collectives.
+        let is_single = |request: &Request| match &request.operation {
+            Operation::Send(send) => is_of_messages(send.envelope.context),
+            Operation::Recv(recv) => is_of_messages(engine.contexts[recv.context].id),
             Operation::Idle => true,
         };
         let share = || {
@@ -61,8 +60,12 @@ impl<F: Fabric> World<F> {
             What::UnexpectedShare => share().to_bits(),
             What::PostedReceives => programs.map(|entry| entry.queues.posted() as u64).sum(),
             What::Requests => {
-                let requests = engine.requests.iter();
-                requests.filter(|(_, request)| is_asked(request)).count() as u64
+                let all = engine.requests.iter();
+                let single = all.filter(|(_, request)| is_single(request)).count();
+                let services = self.services.borrow();
+                let own = services.iter().flat_map(|service| service.requests());
+                let own = own.filter(|handle| engine.requests.get(*handle).is_some());
+                single.saturating_sub(own.count()) as u64
             }
             What::Communicators => 2 + self.comms.borrow().len() as u64,
             What::Peer(counter) => {
