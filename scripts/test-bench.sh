@@ -44,12 +44,12 @@ END
 few="--rounds 1 --trials 1 --trial-us 20"
 # shellcheck disable=SC2086
 {
-    judge layers 26 $few --sizes 8,16,56,64,88,128
+    judge layers 27 $few --sizes 8,16,56,64,88,128
     judge logp 6 $few
     judge rsm 3 $few --sizes 8,56,64,4096
     judge fm 6 $few --sizes 8,16,128,4096
     judge jam 7 $few --sizes 8,88,4096
-    judge portals 19 $few --sizes 1,8,64,4096,300000 --figures "$work/figures"
+    judge portals 21 $few --sizes 1,8,64,4096,300000 --figures "$work/figures"
     judge interfaces 8 $few --skip-memory
 }
 # The figures of the paper that Portals is measured like: each is drawn.
@@ -93,5 +93,8 @@ judge_points load "$others" -n 6 --sizes 8 --stream 16k
 # All collectives, as many bytes as the definitions of bandwidth say.
 judge_points collectives 'len(p) == 15 and all((x["megabytes_per_s"] > 0) == (x["op"] != "barrier") for x in p)' -n 3 --sizes 1k
 judge matmul 3 --trials 1 -n 3 --sizes 1,65,200
+# Results are checked by the benchmark; how many pieces there are follows from the problem, and of each at most one was stolen.
+pieces='[(x["what"], x["spawned"]) for x in p] == [("8 queens", 50), ("fib(20)", 7)] and all(0 <= x["stolen"] <= x["spawned"] and x["speed_up"] > 0 for x in p)'
+judge_points cilk "$pieces" -n 3 --queens 8 --fibonacci 20
 PREFIX=${PREFIX:-build/install} scripts/test-instructions.sh || failed=1
 exit $failed

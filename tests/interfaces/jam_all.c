@@ -174,6 +174,16 @@ static void blocks(void) {
     CHECK(JAM_rdma_receive(&block) && block.buffer == in + 1000 && block.tag == 6 && block.size == 3000);
     CHECK(JAM_rdma_withdraw(in + 1000) == JAM_EINVAL);
     meet();
+    /* Nothing at all goes to memory of no bytes, which is known by its address afterwards, as before. */
+    CHECK(JAM_rdma_post(in + 7, 0) == JAM_OK && JAM_rdma_withdraw(in + 7) == JAM_OK && JAM_rdma_post(in + 7, 0) == JAM_OK);
+    CHECK(JAM_rdma_send(next, 8, NULL, 0, &transfer) == JAM_OK);
+    while (!JAM_rdma_receive(&block))
+        ;
+    CHECK(block.from == before && block.tag == 8 && block.buffer == in + 7 && block.size == 0);
+    while ((code = JAM_rdma_test(transfer)) == JAM_AGAIN)
+        ;
+    CHECK(code == JAM_OK && JAM_rdma_withdraw(in + 7) == JAM_EINVAL);
+    meet();
     free(out);
     free(in);
 }

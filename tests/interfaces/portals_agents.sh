@@ -84,8 +84,9 @@ expect "MPI over Portals, a job without agents" any "FARPOST_PORTALS=generic: th
 expect "the program's word" 0 "process 1 of 2" FARPOST_PORTALS=generic "$MPIEXEC" -n 2 "$asks" 3
 expect "a job without agents" 4 "PTL_IFACE_GENERIC: this job has no Portals agents" "$MPIEXEC" -n 1 "$asks" 2
 expect "alone" 4 "FARPOST_PORTALS=generic: this job has no Portals agents" FARPOST_PORTALS=generic "$asks" 0
-expect "a client that would be inline" 4 "PTL_IFACE_INLINE: mpiexec started this process with FARPOST_PORTALS=generic" \
-    FARPOST_PORTALS=generic "$MPIEXEC" -n 1 "$asks" 1
+expect "a client with an inline interface only" 0 "process 1 of 2" FARPOST_PORTALS=generic "$MPIEXEC" -n 2 "$asks" 1
+expect "MPI over Portals, a client that would be inline" any "FARPOST_PORTALS=inline: mpiexec started this process with FARPOST_PORTALS=generic" \
+    FARPOST_DEVICE=portals FARPOST_PORTALS=generic "$MPIEXEC" -n 1 env FARPOST_PORTALS=inline "$asks" 0 mpi
 expect "set behind mpiexec's back" 4 "mpiexec started this process as one that is reached directly" \
     "$MPIEXEC" -n 1 env FARPOST_PORTALS=generic "$asks" 0 : -n 1 -env FARPOST_PORTALS generic "$asks" 0
 expect "a word that is none" 2 "FARPOST_PORTALS=there: allowed are inline, generic and accelerated" FARPOST_PORTALS=there "$MPIEXEC" -n 1 "$asks" 0

@@ -21,7 +21,6 @@ ELSEWHERE = {
     ("PTL_NO_SPACE", "PtlGetPut"): ROOM,
     ("PTL_MD_IN_USE", "PtlMDUnlink"): BUSY,
     ("PTL_ME_IN_USE", "PtlMEUnlink"): BUSY,
-    ("PTL_PID_INUSE", "PtlNIInit"): "tests/interfaces/hosts/both.c",
     ("PTL_FAIL", "PtlNIInit"): "the job cannot be joined: tests of farpost-job",
     ("PTL_FAIL", "PtlJobFence"): "the job is ending: tests of farpost-job",
 }

@@ -116,6 +116,16 @@ for p in $(ours); do tr '\0' ' ' <"/proc/$p/cmdline" | grep -q "serve 0 2" && ki
 wait
 nothing_left "files"
 
+# The same interface in Rust: a service, a process without a job, a job of two.
+cp "${CARGO_TARGET_DIR:-$ROOT/target}/debug/examples/portals_tally" "$work/tally" || { echo "FAIL hosts: portals_tally was not built"; exit 1; }
+in_background service env PATH="$PREFIX/bin:$PATH" "$work/tally" serve 20 3
+service=$!
+until_said service "at 20" || flunk "a tally in Rust" "the service does not begin"
+expect "a tally in Rust, a process without a job" 0 "the sum is 5 now" one "$work/tally" add 20 5
+expect "a tally in Rust, a job" 0 "the sum is 19 now" two "$MPIEXEC" -n 2 "$work/tally" add 20 7
+if wait $service && grep -Eq "3 numbers of [23] jobs, together 19" "$work/service.out"; then ok "a tally in Rust"; else flunk "a tally in Rust" "the sum is another"; fi
+nothing_left "a tally in Rust"
+
 # An agent that is killed: who waits is told.
 in_background one "$work/words" wait 9
 one=$!
@@ -123,6 +133,20 @@ until_said one waits || flunk "an agent that is killed" "the client does not beg
 for p in $(ours); do tr '\0' ' ' <"/proc/$p/cmdline" | grep -q "portals-host --while-used" && kill -9 "$p"; done
 if wait $one && grep -q "PTL_FAIL: PtlEQWait(.*agent has ended" "$work/one.out"; then ok "an agent that is killed"; else flunk "an agent that is killed" "the client is not told"; fi
 nothing_left "an agent that is killed"
+
+# An agent that is stopped: who waits is told, and who comes; nobody waits for ever. It goes when it goes on, since nobody is left.
+in_background one env FARPOST_PORTALS_HOST_PATIENCE=1500 "$work/words" wait 9
+one=$!
+until_said one waits || flunk "an agent that is stopped" "the client does not begin"
+for p in $(ours); do tr '\0' ' ' <"/proc/$p/cmdline" | grep -q "portals-host --while-used" && kill -STOP "$p" && agent=$p; done
+in_background two env FARPOST_PORTALS_HOST_PATIENCE=1500 "$work/words" hold 11
+two=$!
+if wait $one && grep -q "has not answered for 2 s: it is stopped" "$work/one.out" && grep -q "for 3 s: it is stopped: it is given up" "$work/one.out" &&
+    grep -q "PTL_FAIL: PtlEQWait(.*does not serve this process any longer" "$work/one.out"; then ok "an agent that is stopped"; else flunk "an agent that is stopped" "the client is not told"; fi
+wait $two
+if [ $? = 4 ] && grep -q "PTL_FAIL: PtlNIInit: .*has not answered for 3 s: it is stopped" "$work/two.out"; then ok "an agent that is stopped, another client"; else flunk "an agent that is stopped, another client" "it is not told"; fi
+kill -CONT "$agent"
+nothing_left "an agent that is stopped"
 
 # Another user: refused, unless the agent allows it; then the service sees who it is.
 if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then

@@ -18,7 +18,7 @@ PROGRAMS = {
     "jam": ("jam_all",),
     "fm": ("fm_messages", "fm_bad"),
     "rsm": ("rsm_badinput", "rsm_basic", "rsm_aborted withdrawn", "rsm_aborted gone", "rsm_computing", "rsm_requests"),
-    "portals3": ("portals_codes", "portals_data", "portals_recipes", "portals_computes", "examples/portals_store", "examples/portals_halo"),
+    "portals3": ("portals_codes", "portals_data", "portals_pids 700", "portals_recipes", "portals_computes", "examples/portals_store", "examples/portals_halo"),
 }
 # About calls more than about what travels: once a network, with two processes on each host.
 CALLS = ("portals_refused", "portals_situations", "portals_threads", "portals_tiny")

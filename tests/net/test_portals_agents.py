@@ -12,7 +12,7 @@ from hosts import ROOT, Hosts
 from launchers import peers
 from test_bad_input import HYDRA, MPIEXEC, PREFIX
 
-PROGRAMS = ("portals_data", "portals_recipes", "portals_computes", "examples/portals_store", "examples/portals_halo")
+PROGRAMS = ("portals_data", "portals_recipes", "portals_computes", "examples/portals_store", "examples/portals_halo", "portals_both", "portals_pids")
 KINDS = ("generic", "accelerated")
 # Everything with every kind; else each program and scene has its turn with one.
 FULL = os.environ.get("FULL", "0") != "0"

@@ -16,6 +16,21 @@ static void fm(int sends) {
     for (;;) FM_extract(FM_ALL);
 }
 
+/* A handler that insists on a message, while the main program's own, which cannot end before, is open. */
+static int insists(FM_stream *stream, unsigned sender) {
+    (void)stream, (void)sender;
+    while (FM_begin_message(1, 1, 9) == NULL) FM_extract(0);
+    return FM_CONTINUE;
+}
+
+static void fm_begin(void) {
+    FM_initialize();
+    FM_register_handler(9, insists);
+    if (FM_nodeid == 1) FM_send_4(0, 9, 0, 0, 0, 0);
+    else FM_begin_message(1, 1, 9);
+    for (;;) FM_extract(FM_ALL);
+}
+
 static void jam(void) {
     JAM_initialize();
     for (;;) JAM_poll();
@@ -52,6 +67,7 @@ int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
     if (!strcmp(how, "fm")) fm(0);
     if (!strcmp(how, "fm_send")) fm(1);
+    if (!strcmp(how, "fm_begin")) fm_begin();
     if (!strcmp(how, "jam")) jam();
     if (!strcmp(how, "rsm")) rsm();
     portals(how);

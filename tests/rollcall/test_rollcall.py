@@ -234,7 +234,7 @@ class Mpiexec(Table):
 
 class Interfaces(Table):
     def test_waits_and_polls_of_the_other_interfaces(self):
-        for how, wanted in [("fm", "polls in FM_extract"), ("fm_send", "FM_send"), ("jam", "polls in JAM_poll"), ("rsm", "rsm_intr_signal_wait"),
+        for how, wanted in [("fm", "polls in FM_extract"), ("fm_send", "FM_send"), ("fm_begin", " in handler 9"), ("jam", "polls in JAM_poll"), ("rsm", "rsm_intr_signal_wait"),
                             ("portals", "PtlEQWait"), ("poll", "PtlEQPoll"), ("fence", "PtlJobFence")]:
             with self.subTest(how), Job(how, ranks=2, program=BESIDE, hang_after=1) as job:
                 self.assertTold(job.until(re.escape(wanted)), STUCK)

@@ -20,6 +20,7 @@ PROGRAMS = [
     ("examples/jam_rpc", [], "startx", 3, 1),
     ("tests/interfaces/jam_all", [], "startx", 2, 1),
     ("tests/interfaces/jam_vi", [], "startx", 3, 1),
+    ("tests/interfaces/jam_computing", ["waits"], "startx", 2, 1),
     ("tests/interfaces/portals_data", [], "xt3", 2, 1),
     ("tests/interfaces/portals_codes", [], "xt3", 2, 1),
     ("tests/interfaces/portals_tiny", [], "xt3", 2, 1),
@@ -75,7 +76,7 @@ class Threads(unittest.TestCase):
         self.assertEqual((code, out), (0, "over\n"), said)
 
     def test_a_thread_may_compute_for_longer_than_the_patience(self):
-        code, out, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), "late")
+        code, out, said = sim("--machine", "cluster-100g", "--patience", 0.6, "-n", 2, build("threads"), "later")
         self.assertEqual((code, out), (0, "over\n"), said)
         self.assertIn("some have threads that compute", said)
 
@@ -105,7 +106,6 @@ class Outside(unittest.TestCase):
             self.assertEqual(lines, sorted(second.splitlines()))
             self.assertEqual(lines[0], lines[1])
 
-    @unittest.skipUnless(os.environ.get("FULL") == "1", "takes long: make test-full")
     def test_two_hundred_and_fifty_six_processes(self):
         code, out, said = sim("--machine", "xt3", "-n", 256, build("ring"), 2)
         self.assertEqual(code, 0, said)

@@ -105,6 +105,18 @@ class OneProcess(unittest.TestCase):
         self.assertRegex(said, r"farpost sim: from [\d.]+ \w+ of virtual time on 2 ranks wait for each other")
         self.assertRegex(said, r"0 waits for 1, 1 for 0: deadlock")
 
+    def test_programs_that_poll_for_what_never_comes_are_told_and_run_on(self):
+        code, out, said = sim("--one-process", "-n", 3, build("trouble"), "polls", 40000, "all")
+        self.assertEqual((code, out), (0, "over\n"), said)
+        self.assertRegex(said, r"only looked for what has not come, \d+ times, and nothing is on its way: processes 0, 1, 2 repeat MPI_Iprobe; they run on")
+
+    def test_polls_of_the_other_interfaces_are_told(self):
+        for interface, machine, function in [("fm", "myrinet-fm", "FM_extract"), ("jam", "startx", "JAM_poll"), ("portals", "xt3", "PtlEQGet")]:
+            with self.subTest(interface=interface):
+                code, out, said = sim("--one-process", "--machine", machine, "--per-host", 1, "-n", 2, build("polls"), interface, 110000)
+                self.assertEqual((code, out), (0, ""), said)
+                self.assertRegex(said, rf"only looked for what has not come, \d+ times, and nothing is on its way: process 0 repeats {function}; ")
+
     def test_what_does_not_join(self):
         code, out, said = sim("-q", "--one-process", "-n", 3, "echo", "hello")
         self.assertEqual((code, out, said), (0, "hello\n" * 3, ""))

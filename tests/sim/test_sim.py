@@ -66,6 +66,15 @@ class Programs(unittest.TestCase):
         # Another order of the same numbers would be another run.
         self.assertEqual(first[0].count("sum 21"), 6)
 
+    def test_traces_and_measured_computing_change_no_time(self):
+        """Calls that are told take the way of those that are not."""
+        run = ["--machine", "myrinet-fm", "--per-host", 1, "-n", 2]
+        trace = ["--trace", os.path.join(WORK.name, "times.json")]
+        program = [FARPOST, "bench", "pingpong", "--sizes", "8", "--trial-ms", "1"]
+        rows = [self.runs(*run, *options, *program)[0].splitlines()[-1] for options in ([], trace, ["--compute", "measured:0"])]
+        self.assertRegex(rows[0], r"^ +8 +\d+ +[\d.]+ ")
+        self.assertEqual(rows, rows[:1] * 3)
+
     def test_sixty_four_ranks(self):
         out, _ = self.runs("--machine", "xt3", "-n", 64, build("ring"), 4)
         self.assertEqual(out.count("sum 2080"), 64)
@@ -292,6 +301,19 @@ class Trouble(unittest.TestCase):
         self.assertEqual((code, out), (1, ""), said)
         self.assertRegex(said, r"farpost sim: from [\d.]+ \w+ of virtual time on 2 ranks wait for each other, and nothing is on its way")
         self.assertRegex(said, r"0 waits for 1, 1 for 0: deadlock")
+
+    def test_programs_that_poll_for_what_never_comes_are_told_and_run_on(self):
+        # After 100,000 calls and a second; the second line would come after four times as many.
+        code, out, said = sim("-n", 3, build("trouble"), "polls", 130000)
+        self.assertEqual((code, out), (0, "over\n"), said)
+        told = re.findall(r"farpost sim: from [\d.]+ \w+ of virtual time on programs have only looked for what has not come, \d+ times, "
+                          r"and nothing is on its way: (.*); they run on", said)
+        self.assertEqual(told, ["process 1 repeats MPI_Iprobe; processes 0, 2 wait in MPI_Barrier"], said)
+
+    def test_a_loop_of_polls_until_a_time_is_over_is_none(self):
+        code, out, said = sim("-n", 2, build("trouble"), "tests", "0.5")
+        self.assertEqual((code, out), (0, "over\n"), said)
+        self.assertNotIn("only looked", said)
 
     def test_a_killed_rank_ends_the_job(self):
         code, out, said = sim("-n", 3, "--per-host", 1, build("trouble"), "killed")

@@ -49,13 +49,14 @@ static void hand_round(void) {
 }
 
 /* One waits for a message of the other, which computes and sleeps first. */
-static void *late(void *nothing) {
+static void *late(void *how) {
     volatile int x = 0;
-    for (clock_t end = clock() + CLOCKS_PER_SEC; clock() < end;) x++;
+    clock_t seconds = !strcmp(how, "later") ? 6 : 1;
+    for (clock_t end = clock() + seconds * CLOCKS_PER_SEC; clock() < end;) x++;
     nanosleep(&(struct timespec){0, 300000000}, NULL);
     int word = 5;
     MPI_Send(&word, 1, MPI_INT, rank, 9, MPI_COMM_WORLD);
-    return nothing;
+    return NULL;
 }
 
 /* Ends after a while, or never, without the message that the other waits for. */
@@ -86,9 +87,9 @@ int main(int argc, char **argv) {
         hand_round();
         good = token == (rank == 0 ? size : rank);
     }
-    if (rank == 0 && (!strcmp(what, "late") || !strcmp(what, "asleep") || !strcmp(what, "ends"))) {
+    if (rank == 0 && (!strncmp(what, "late", 4) || !strcmp(what, "asleep") || !strcmp(what, "ends"))) {
         pthread_t thread;
-        pthread_create(&thread, NULL, !strcmp(what, "late") ? late : silent, (void *)what);
+        pthread_create(&thread, NULL, !strncmp(what, "late", 4) ? late : silent, (void *)what);
         int word = 0;
         MPI_Recv(&word, 1, MPI_INT, rank, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         pthread_join(thread, NULL);

@@ -27,9 +27,14 @@ int main(int argc, char **argv) {
         MPI_Request request;
         int done = 0, message = 7;
         MPI_Irecv(&x, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, &request);
-        for (double end = MPI_Wtime() + 1e-3; MPI_Wtime() < end;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        for (double end = MPI_Wtime() + (argc > 2 ? atof(argv[2]) : 1e-3); MPI_Wtime() < end;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         MPI_Send(&message, 1, MPI_INT, (rank + 1) % size, 0, MPI_COMM_WORLD);
         if (!done) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (!strcmp(what, "polls") && (rank == 1 || argc > 3)) {
+        // For a message that nobody sends, so many times.
+        int came = 0;
+        for (long left = atol(argv[2]); left > 0 && !came; left--) MPI_Iprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &came, MPI_STATUS_IGNORE);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) printf("over\n");

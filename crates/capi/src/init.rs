@@ -114,8 +114,8 @@ fn begin(cx: &'static Cx, interface: Interface, provided: c_int) -> Result<()> {
             check::begin(cx, settings.check);
         }
         cx.life.stage.set(Stage::Checked);
-    } else if node.watcher().is_some() {
-        cx.life.stage.set(Stage::Watched);
+    } else if node.is_simulated() {
+        cx.life.stage.set(Stage::Simulated);
     } else {
         cx.life.stage.set(Stage::Active);
         fast::open(cx.world());

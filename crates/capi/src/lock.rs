@@ -18,6 +18,7 @@ use core::ffi::c_int;
 #[cfg(not(target_arch = "x86_64"))]
 use std::cell::Cell;
 use std::os::fd::RawFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
@@ -272,11 +273,29 @@ pub(crate) fn step_in() {
     enter_multiple();
 }
 
+/// What is done for other interfaces by whoever waits. Some: look again after this, and nobody announces it.
+pub(crate) type Chore = fn() -> Option<Duration>;
+
+static CHORE: OnceLock<Chore> = OnceLock::new();
+
+/// Waits that are about to sleep do this before, from now on.
+pub(crate) fn set_chore(chore: Chore) {
+    CHORE.get_or_init(|| chore);
+}
+
 /// While a wait makes no headway: let other threads in. True: time has passed.
 pub(crate) fn relax(pause: Pause) -> bool {
     let me = me();
+    let again = match CHORE.get() {
+        Some(chore) if pause == Pause::Sleep => chore(),
+        _ => None,
+    };
     if !GATE.must_step_aside(me) {
-        return false;
+        let Some(after) = again.filter(|_| !shared_clock::runs()) else {
+            return false;
+        };
+        std::thread::sleep(after);
+        return true;
     }
     if shared_clock::runs() {
         // Virtual time passes in the wait itself: without it, no other process would run.

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use farpost_node::{Interface, Node};
+use farpost_node::{Interface, Node, PidChoice};
 
 use crate::cx::{self, Cx, ProcessCell};
 use crate::fast;
@@ -26,6 +26,14 @@ static ENDINGS: ProcessCell<RefCell<Vec<Ending>>> = ProcessCell::new();
 /// # Errors
 /// A sentence: what cannot be joined and why.
 pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
+    join_as(cx, None)
+}
+
+/// As [`join`], with a number that an interface of Portals is to have.
+///
+/// # Errors
+/// As for `join`.
+pub(crate) fn join_as(cx: &'static Cx, choice: Option<PidChoice>) -> Result<&'static Node, String> {
     if forked::is_child() {
         return Err(forked::sentence());
     }
@@ -34,7 +42,7 @@ pub(crate) fn join(cx: &'static Cx) -> Result<&'static Node, String> {
         None => {
             forked::remember(in_child);
             let mut settings = MpiSettings::default();
-            let node = Node::join_with(&mut settings)?;
+            let node = Node::join_as(&mut settings, choice)?;
             let _ = cx.settings.set(settings);
             // SAFETY: the function stays as long as the library, whose unloading runs it.
             unsafe { libc::atexit(at_exit) };

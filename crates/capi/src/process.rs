@@ -14,8 +14,8 @@ pub(crate) enum Stage {
     Active,
     /// As `Active`, in a program that is checked.
     Checked,
-    /// As `Active`, in a program that is simulated and whose calls matter to the simulation.
-    Watched,
+    /// As `Active`, in a program that is simulated, whose machine hears of every call.
+    Simulated,
     After,
     /// In a child that the process forked while it was active.
     Forked,
@@ -32,7 +32,7 @@ pub(crate) enum WorldModel {
 impl Stage {
     /// Between MPI_Init and MPI_Finalize, or with a session open.
     pub(crate) fn is_active(self) -> bool {
-        matches!(self, Self::Active | Self::Checked | Self::Watched)
+        matches!(self, Self::Active | Self::Checked | Self::Simulated)
     }
 }
 

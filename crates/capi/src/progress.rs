@@ -2,7 +2,7 @@
 //!
 //! It is there as long as an interface wants it ([`start`], [`stop`]) and holds no core. While the program calls the
 //! library, it looks once a tick at a count of calls, no more. During a longer call it sleeps until told that a call has
-//! left, for who waits inside makes progress by itself. When no call was made for a tick, it comes in as the guest
+//! left, for who waits inside makes progress by itself, and with what JAM's calls have left behind. When no call was made for a tick, it comes in as the guest
 //! ([`lock`]), moves what can move, arms the process's bell as a sleeper does, goes out, and sleeps on what a sleeper on
 //! descriptors sleeps on. From then on the first call that leaves tells it, since such a call may have taken the bell's flag
 //! down or begun something; it steps aside then, and as soon as somebody wants in.
@@ -13,7 +13,7 @@
 //!
 //! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI from its first window on or with `FARPOST_PROGRESS_THREAD=1`, and Portals
 //! while an interface is open (with an agent: where the job has a network, or from the first handler on), Fast Messages, and JAM while a receive region is armed or
-//! arrivals are to be told. It runs no handlers of theirs, which run in the caller's thread by their papers' rule: of Fast Messages it plays the interface's processor,
+//! arrivals are to be told, and from the first call on that leaves something behind. It runs no handlers of theirs, which run in the caller's thread by their papers' rule: of Fast Messages it plays the interface's processor,
 //! which fills the host receive queue, and JAM's network traffic it moves. What moves MPI may call the
 //! program's reduction functions, in this thread.
 //!
@@ -49,7 +49,7 @@ pub(crate) enum Reason {
     Rsm = 1,
     /// Portals, while an interface is open.
     Portals = 2,
-    /// JAM, while a receive region is armed or the program wants to be told of arrivals.
+    /// JAM, while a receive region is armed or the program wants to be told of arrivals, and once a call has left something behind.
     Jam = 3,
     /// Fast Messages, from beginning to end: the host receive queue takes in what arrives.
     Fm = 4,
@@ -146,6 +146,9 @@ pub(crate) fn start(cx: &'static Cx, reason: Reason, near: bool, step: Step) -> 
         return Ok(());
     }
     wanted.steps[reason as usize].set(Some(step));
+    if reason == Reason::Jam {
+        lock::set_chore(chore);
+    }
     wanted.near.set(wanted.near.get() || near);
     if wanted.running.borrow().is_some() {
         return Ok(());
@@ -193,6 +196,23 @@ pub(crate) fn stop(cx: &'static Cx, reason: Reason) {
         wanted.near.set(false);
         end(wanted);
     }
+}
+
+/// Turns of a [`chore`], so that the wait that does it is not kept.
+const TURNS: u32 = 16;
+
+/// A call of another interface waits: what JAM's have left behind goes out all the same.
+fn chore() -> Option<Duration> {
+    let cx = cx::process();
+    let step = WANTED.get(cx)?.steps[Reason::Jam as usize].get()?;
+    for _ in 0..TURNS {
+        match step(cx) {
+            Served::Moved => {}
+            Served::Nothing => return None,
+            Served::After(limit) => return Some(limit),
+        }
+    }
+    None
 }
 
 /// The process ends.

@@ -58,7 +58,7 @@ pub(crate) fn partner(peer: u32) {
 }
 
 /// What such a call waits for, as far as it has said.
-fn describe(record: &mut Record) {
+pub(crate) fn describe(record: &mut Record) {
     let (partner, function) = (PARTNER.load(Ordering::Relaxed), CURRENT.load(Ordering::Relaxed));
     if (partner >> 32) as u32 == function {
         record.wants.push(Want {
@@ -113,13 +113,19 @@ fn awake() {
 /// A poll of an interface beside MPI is about to return.
 #[inline(always)]
 pub(crate) fn polled(cx: &'static Cx, found: bool) {
+    polled_in(cx, found, |_| {});
+}
+
+/// As [`polled`]; `add` says more of one that has found nothing.
+#[inline(always)]
+pub(crate) fn polled_in(cx: &'static Cx, found: bool, add: impl FnOnce(&mut Record)) {
     let Some(besides) = BESIDES.get(cx) else {
         return first_poll(cx);
     };
     if found {
         besides.polls.found(teller(cx));
     } else {
-        besides.polls.nothing(teller(cx), |_| {});
+        besides.polls.nothing(teller(cx), add);
     }
 }
 

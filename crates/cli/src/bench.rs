@@ -27,6 +27,7 @@ pub fn run(options: Bench) -> ExitCode {
         Bench::Start(o) => bench_everyday::start(&o),
         Bench::Poll(o) => bench_everyday::poll(&o),
         Bench::Matmul(o) => multiply(&o),
+        Bench::Cilk(o) => crate::bench_cilk::run(&o),
         Bench::Layers(o) => bench_layers::layers(&o),
         Bench::Logp(o) => bench_layers::logp(&o),
         Bench::Rsm(o) => bench_layers::interface(&o, "rsm"),

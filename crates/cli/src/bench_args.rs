@@ -39,6 +39,8 @@ pub enum Bench {
     Interfaces(Layers),
     /// Multiplication of matrices with broadcasts (the StarT-X paper's Table 2), checked
     Matmul(Matmul),
+    /// Work stealing over JAM's remote procedures: speed-up and steals, every result checked
+    Cilk(Cilk),
     /// Draw the JSON results of several ping-pong, NetPIPE, rate or memory runs into one plot
     Plot(Plot),
 }
@@ -192,6 +194,23 @@ pub struct Matmul {
     #[arg(long, value_name = "LIST", default_value = "1024,2048", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub sizes: Vec<u32>,
+}
+
+#[derive(Args, Clone)]
+pub struct Cilk {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub ranks: Ranks,
+    /// Queens to place, on a board of as many rows
+    #[arg(long, value_name = "N", default_value = "13", value_parser = clap::value_parser!(u32).range(4..=16))]
+    pub queens: u32,
+    /// Rows of queens that are spawned: more make smaller pieces
+    #[arg(long, value_name = "ROWS", default_value = "2", value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub depth: u32,
+    /// Which Fibonacci number
+    #[arg(long, value_name = "N", default_value = "38", value_parser = clap::value_parser!(u32).range(1..=45))]
+    pub fibonacci: u32,
 }
 
 #[derive(Args, Clone)]

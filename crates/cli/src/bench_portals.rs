@@ -44,7 +44,7 @@ const SIZES: [usize; 25] = [
 const SMALL: usize = 1024;
 /// What is compared with what Portals must reach.
 const FEW: usize = 8;
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     Layer::PortalsPut,
     Layer::PortalsGet,
     Layer::PortalsMatch,
@@ -52,6 +52,7 @@ const LAYERS: [Layer; 9] = [
     Layer::GenericGet,
     Layer::AcceleratedPut,
     Layer::AcceleratedGet,
+    Layer::HostPut,
     Layer::MpiPostbox,
     Layer::MpiPortals,
 ];
@@ -81,7 +82,7 @@ pub fn run(o: &Portals) -> Result<()> {
         .into_iter()
         .map(|layer| {
             let mut ops = vec![Op::Floor];
-            if layer == Layer::PortalsMatch {
+            if matches!(layer, Layer::PortalsMatch | Layer::HostPut) {
                 ops.push(Op::PingPong(FEW));
             } else if o.netpipe {
                 let ways = [Traffic::PingPong, Traffic::Stream, Traffic::Both];
@@ -224,6 +225,7 @@ fn goals(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
     let generic = nanos(Layer::GenericPut);
     let accelerated = (nanos(Layer::AcceleratedPut), "ns");
     let of_generic = (accelerated_of_generic(m, FEW), "generic");
+    let host = nanos(Layer::HostPut);
     let mut goals = vec![
         of_floor("put, 8 bytes, one way, inline", Layer::PortalsPut, 2.5, 2.0),
         Goal::plain("put, 8 bytes, one way, agent, generic", generic, "ns", None),
@@ -234,6 +236,7 @@ fn goals(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
             0.7,
             0.5,
         ),
+        Goal::plain("put, 8 bytes, one way, the host's interface", host, "ns", None),
         of_floor("get, 8 bytes, round trip, inline", Layer::PortalsGet, 5.0, 4.0),
     ];
     goals.extend(half_bandwidths(m, sizes));
@@ -262,7 +265,9 @@ fn goals(m: &Measured, sizes: &[usize]) -> Vec<Goal> {
 }
 
 fn series(m: &Measured, kind: Kind, most: usize, value: fn(f64, f64) -> f64) -> Vec<Series> {
-    let shown = LAYERS.into_iter().filter(|layer| *layer != Layer::PortalsMatch);
+    let shown = LAYERS
+        .into_iter()
+        .filter(|layer| !matches!(layer, Layer::PortalsMatch | Layer::HostPut));
     let each = shown.map(|layer| {
         let mut one = curve(m, layer, kind, value);
         one.points.retain(|dot| dot.x <= most as f64);

@@ -3,6 +3,7 @@
 
 mod bench;
 mod bench_args;
+mod bench_cilk;
 mod bench_everyday;
 mod bench_goals;
 mod bench_job;

@@ -50,6 +50,7 @@ impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
         engine.pacer.begin();
         if !engine.running.may_extract(engine.depth) {
             self.drain();
+            engine.pacer.nothing();
             return 0;
         }
         let (frames, bytes) = self.extract_frames(max_bytes);

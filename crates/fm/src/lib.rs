@@ -102,7 +102,7 @@ farpost_tunables::tunables! {
         stack: "FARPOST_FM_STACK" = 256 << 10, 16 << 10..=64 << 20, "bytes";
         /// Handlers inside handlers: a send without a slot runs handlers, which may send. At this depth a send waits for 100 us, then its frame is kept.
         depth: "FARPOST_FM_DEPTH" = 8, 1..=64, "handlers";
-        /// How long a send at that depth, or from a handler that receives piece by piece, waits for a slot before it fails, when 64 frames are kept for each of the host receive queue.
+        /// How long a send at that depth, or from a handler that receives piece by piece, waits for a slot before it fails, when 64 frames are kept for each of the host receive queue; and how long a handler may try to begin a message before it is told.
         patience: "FARPOST_FM_PATIENCE" = 30, 1..=86400, "s";
     }
 }

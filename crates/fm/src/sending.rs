@@ -20,8 +20,14 @@ pub struct Sending<F: Fabric + 'static, const WORDS: usize = FRAME_WORDS> {
 }
 
 impl<F: Fabric + 'static, const WORDS: usize> Fm<F, WORDS> {
+    /// Whether a message is being sent: until it has ended, no other can be begun.
+    pub fn is_sending(&self) -> bool {
+        self.0.sending.get()
+    }
+
     /// Begin a message of at most `announced` bytes (`FM_begin_message`). Does not block. None: another message is being
-    /// sent, or no slot is free; [`extract`](Fm::extract), then try again (a handler rather gives up).
+    /// sent, or no slot is free; [`extract`](Fm::extract), then try again. A handler rather gives up: what it waits for may
+    /// be that it returns.
     pub fn begin_message(
         &self,
         to: u32,

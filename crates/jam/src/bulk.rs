@@ -19,9 +19,10 @@ impl Buffer {
     ///
     /// # Safety
     /// `address` for `len` bytes stays valid as long as this value or a transfer that it was given to lives, and
-    /// nobody writes it meanwhile; if it is given to receive, nobody reads it either.
+    /// nobody writes it meanwhile; if it is given to receive, nobody reads it either. It may be null for no bytes.
     pub unsafe fn lent(address: *mut u8, len: usize) -> Self {
-        if len == 0 {
+        // No bytes, but a place all the same, by which the program knows it again.
+        if address.is_null() {
             return Buffer(Memory::Own(Box::default()));
         }
         Buffer(Memory::Lent { address, len })
@@ -31,7 +32,7 @@ impl Buffer {
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Memory::Own(bytes) => bytes,
-            // SAFETY: `lent` promises that the memory is there and that nobody writes it; it is not empty.
+            // SAFETY: `lent` promises that the memory is there and that nobody writes it; it is not null.
             Memory::Lent { address, len } => unsafe { std::slice::from_raw_parts(*address, *len) },
         }
     }
@@ -39,7 +40,7 @@ impl Buffer {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Memory::Own(bytes) => bytes,
-            // SAFETY: `lent` promises that memory to receive is there and nobody else uses it; it is not empty.
+            // SAFETY: `lent` promises that memory to receive is there and nobody else uses it; it is not null.
             Memory::Lent { address, len } => unsafe { std::slice::from_raw_parts_mut(*address, *len) },
         }
     }

@@ -1,6 +1,7 @@
 //! One process's interface: its FIFOs, rings, block transfers and procedures.
 
 use crate::faults::Faults;
+use crate::leftover::{Leftover, Tended};
 use crate::message::{Message, Service};
 use crate::pio::{Pio, Status};
 use crate::rdma::{FailedCall, Rdma};
@@ -33,6 +34,7 @@ pub struct Jam<F: Fabric> {
     rpc: Rpc<Procedure<F>>,
     depth: Cell<u32>,
     faults: Rc<Faults<F>>,
+    leftover: Rc<Leftover>,
     idle: Idle,
     policy: WaitPolicy,
 }
@@ -41,18 +43,20 @@ impl<F: Fabric> Jam<F> {
     /// JAM on `fabric`.
     pub fn new(fabric: Rc<F>, tunables: &JamTunables, wait: &WaitTunables) -> Self {
         let faults = Faults::new(Rc::clone(&fabric));
-        let told = || Rc::clone(&faults);
+        let leftover = Rc::new(Leftover::default());
+        let told = || (Rc::clone(&faults), Rc::clone(&leftover));
         Self {
             idle: Idle::default(),
             policy: WaitPolicy::of(wait, &*fabric),
             pio: Pio::telling(told(), Rc::clone(&fabric), Port::Jam),
             service: Pio::telling(told(), Rc::clone(&fabric), Port::JamService),
             rdma: Rdma::new(told(), Rc::clone(&fabric), tunables),
-            vi: Vi::new(told(), Rc::clone(&fabric), tunables.vi_ring),
+            vi: Vi::new(Rc::clone(&faults), Rc::clone(&fabric), tunables.vi_ring),
             regions: Regions::default(),
             rpc: Rpc::new(fabric.me(), tunables.rpc_rdma),
             depth: Cell::new(0),
             faults,
+            leftover,
             fabric,
         }
     }
@@ -192,6 +196,57 @@ impl<F: Fabric> Jam<F> {
             any = true;
         }
         any
+    }
+
+    /// To be told, in the middle of a call, when one leaves something behind that has yet to go out: [`tend`](Self::tend) does that while the
+    /// program computes.
+    pub fn set_left_over(&self, tell: Option<fn()>) {
+        self.leftover.set(tell);
+    }
+
+    /// What the network's side does while the program computes and calls nothing, for who has a thread for that: what calls have left behind goes out
+    /// as far as there is room, and what peers answer about blocks is taken in. Runs no procedure.
+    pub fn tend(&self) -> Tended {
+        if !(self.pio.has_waiting()
+            || self.service.has_waiting()
+            || self.rpc.is_held_up()
+            || self.rdma.is_busy())
+        {
+            return Tended::Nothing;
+        }
+        self.fabric.progress();
+        let mut moved = self.pio.launch();
+        moved |= self.service.launch();
+        moved |= self.rpc.push(&self.service);
+        for _ in 0..AT_ONCE {
+            let any = self
+                .service
+                .take_in_place(Priority::High, |from, service, tag, payload| {
+                    if service == Service::Rpc as u8 {
+                        // Calls are of low priority, and run in the program's own polls.
+                        self.service
+                            .refuse(from, "the priority of a call", Priority::High as u64);
+                    } else {
+                        self.dispatch(Priority::High, from, service, tag, payload);
+                    }
+                });
+            if !any {
+                break;
+            }
+            moved = true;
+        }
+        moved |= self.rdma.serve(&self.service);
+        let held_up = || {
+            self.pio.has_waiting()
+                || self.service.has_waiting()
+                || self.rpc.is_held_up()
+                || self.rdma.looks_again()
+        };
+        match (moved, held_up()) {
+            (true, _) => Tended::Moved,
+            (_, true) => Tended::Waits,
+            _ => Tended::Nothing,
+        }
     }
 
     /// The next message that was deposited and not taken by this, in the order of the depositing.
@@ -362,7 +417,10 @@ impl<F: Fabric> Jam<F> {
 
     /// Whether something of this process's waits to go out: before leaving, poll until it does not.
     pub fn has_waiting(&self) -> bool {
-        self.pio.has_waiting() || self.service.has_waiting() || self.rpc.has_waiting() || self.rdma.is_busy()
+        self.pio.has_waiting()
+            || self.service.has_waiting()
+            || self.rpc.has_waiting()
+            || self.rdma.has_waiting()
     }
 
     /// To be told that a receive begins that programs call in loops; a poll says so itself.

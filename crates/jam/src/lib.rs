@@ -32,6 +32,7 @@ pub mod fuzzing {
     }
 }
 mod jam;
+mod leftover;
 pub mod message;
 pub mod pio;
 pub mod rdma;
@@ -42,6 +43,7 @@ pub mod vi;
 
 pub use bulk::Buffer;
 pub use jam::{Jam, Procedure};
+pub use leftover::Tended;
 pub use message::{Header, MAX_WORDS, MIN_WORDS, Message};
 pub use pio::Status;
 pub use rdma::FailedCall;

@@ -9,6 +9,7 @@
 //! Cost class: fast path (a message that is sent at once); queued path (one that waits).
 
 use crate::faults::Faults;
+use crate::leftover::Leftover;
 use crate::message::{self, Header, Message, Packet, Service};
 use crate::{JamError, MAX_WORDS};
 use farpost_fabric::{Cost, Fabric, FabricError, Fault, Peer, Port, Priority, Register, Route, TrySend};
@@ -106,6 +107,7 @@ pub struct Pio<F: Fabric> {
     queues: RefCell<[Transmit; 2]>,
     refused: Cell<u64>,
     faults: Rc<Faults<F>>,
+    leftover: Rc<Leftover>,
     /// Times that a message found no room.
     held_up: Cell<u32>,
 }
@@ -118,17 +120,22 @@ impl<F: Fabric> Pio<F> {
         let faults = Faults::new(Rc::clone(&fabric));
         Self {
             checked: fabric.hosts() > 1,
-            ..Self::telling(faults, fabric, port)
+            ..Self::telling((faults, Rc::default()), fabric, port)
         }
     }
 
-    /// As [`new`](Self::new); what is refused is told to `faults`.
-    pub(crate) fn telling(faults: Rc<Faults<F>>, fabric: Rc<F>, port: Port) -> Self {
+    /// As [`new`](Self::new); what is refused is told to `faults`, and what waits to `leftover`.
+    pub(crate) fn telling(
+        (faults, leftover): (Rc<Faults<F>>, Rc<Leftover>),
+        fabric: Rc<F>,
+        port: Port,
+    ) -> Self {
         Self {
             me: fabric.me(),
             size: fabric.size(),
             fabric,
             faults,
+            leftover,
             port,
             checked: true,
             waiting: Cell::new(false),
@@ -225,6 +232,7 @@ impl<F: Fabric> Pio<F> {
         }
         self.fabric.charge(Cost::Copy(packet.bytes().len()));
         self.waiting.set(true);
+        self.leftover.tell();
         Ok(())
     }
 

@@ -188,6 +188,11 @@ impl<P: Clone> Rpc<P> {
         waiting.len() < before
     }
 
+    /// Whether calls wait for room.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.any_waiting.get()
+    }
+
     /// Whether calls wait for room, or for a poll of this very process.
     pub(crate) fn has_waiting(&self) -> bool {
         self.any_waiting.get() || !self.own.borrow().is_empty()

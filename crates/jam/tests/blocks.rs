@@ -223,6 +223,48 @@ fn memory_that_was_posted_can_be_withdrawn() {
     }
 }
 
+/// Memory of no bytes is the program's all the same: blocks of none go there, and it is the one that comes back.
+#[test]
+fn blocks_of_no_bytes_go_to_memory_of_none() {
+    for (seed, config) in (0..10).flat_map(|seed| ways(seed).map(|config| (seed, config))) {
+        let jams = jams(2, seed, config, &JamTunables::default());
+        let places = [1u8, 2];
+        // SAFETY: no bytes, of memory that stays.
+        let lent = |at: usize| unsafe { Buffer::lent((&raw const places[at]).cast_mut(), 0) };
+        let withdrawn = jams[0].rdma().post(lent(1));
+        let back = jams[0].rdma().withdraw(withdrawn).unwrap();
+        assert_eq!(back.bytes().as_ptr(), &raw const places[1]);
+        jams[0].rdma().post(lent(0));
+        let transfer = jams[1].rdma().send(Peer(0), 7, lent(1)).unwrap();
+        assert_eq!(outcome(&jams, 1, transfer), Ok(()));
+        let block = jams[0].rdma().arrived().unwrap();
+        assert_eq!((block.tag, block.len), (7, 0));
+        assert_eq!(block.memory.bytes().as_ptr(), &raw const places[0]);
+        // A null pointer is no bytes, too.
+        // SAFETY: no bytes.
+        assert!(unsafe { Buffer::lent(std::ptr::null_mut(), 0) }.is_empty());
+    }
+}
+
+/// Who leaves does not wait for a peer that waits for memory which is never posted.
+#[test]
+fn a_block_that_waits_for_memory_keeps_nobody_from_leaving() {
+    for (seed, config) in (0..10).flat_map(|seed| ways(seed).map(|config| (seed, config))) {
+        let jams = jams(2, seed, config, &JamTunables::default());
+        let transfer = jams[1].rdma().send(Peer(0), 1, vec![1; 5000]).unwrap();
+        for _ in 0..300 {
+            step(&jams);
+        }
+        assert!(!jams[0].has_waiting() && jams[1].has_waiting());
+        // It can go now: until it has, something waits.
+        jams[0].rdma().post(vec![0; 5000]);
+        assert!(jams[0].has_waiting());
+        assert_eq!(outcome(&jams, 1, transfer), Ok(()));
+        until(&jams, || !jams[0].has_waiting() && !jams[1].has_waiting());
+        comes(&jams, 1, 5000);
+    }
+}
+
 #[test]
 fn a_block_on_its_way_keeps_other_high_messages_out_and_low_ones_go_on() {
     for seed in 0..20 {

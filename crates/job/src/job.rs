@@ -298,6 +298,22 @@ impl Job {
         }
     }
 
+    /// As [`get_from`](Self::get_from), of a rank that has joined: otherwise `None`, at once.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn get_from_joined(&self, of: u32, key: &str) -> Result<Option<Option<Vec<u8>>>, JobError> {
+        assert!(of < self.processes(), "the job has no rank {of}");
+        match self.exchange() {
+            Some(mut channel) => channel.get(of, key).map(Some),
+            None if !self.memory.has_published(of) => Ok(None),
+            None => kvs::get_from(&self.memory, of, key).map(Some),
+        }
+    }
+
     /// Wait for all ranks, services not among them; what each put before is visible to all after.
     ///
     /// # Errors

@@ -404,6 +404,11 @@ impl JobMemory {
         futex::wake_all(word);
     }
 
+    /// Whether the rank has put what it puts while it joins.
+    pub(crate) fn has_published(&self, of: u32) -> bool {
+        self.of_rank(of, rank::PUBLISHED).load(Acquire) == 1
+    }
+
     /// Wait until the rank has put what it puts while it joins.
     pub(crate) fn published(&self, of: u32, limit: Duration) -> Result<(), JobError> {
         let word = self.of_rank(of, rank::PUBLISHED);

@@ -10,6 +10,7 @@
 //! hears *finalised* when all that have a closing call are closed; of a process that ends before, it hears which call was missing. An interface
 //! without a closing call (RSMAPI) is closed by the end of the process.
 
+mod credentials;
 mod ends;
 mod fence;
 mod host;
@@ -23,13 +24,14 @@ mod portals_agent;
 mod roll;
 mod settings;
 
+pub use credentials::Credentials;
 pub use fence::Fence;
 pub use host::{HostAgent, HostRefusal, host_agent, start_host_agent};
 pub use layer::{Layer, MPI_VARIABLES, Same};
 pub use network::Network;
 pub use node::{Interface, Node, NodeFabric};
 pub use place::{PORTALS, PortalsPlace};
-pub use portals::processes;
+pub use portals::{MOST_PID, PidChoice, credentials};
 pub use portals_agent::serve_portals;
 pub use roll::Roll;
 #[cfg(fuzzing)]

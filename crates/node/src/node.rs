@@ -1,6 +1,6 @@
 //! A process in its job, and the interfaces that it has open.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use strum::VariantArray;
 
 use farpost_fabric::Fabric;
 use farpost_job::{Job, RankState};
+use farpost_portals::Processes;
 use farpost_routed::Routed;
 use farpost_shm::{Shm, ShmConfig, region_bytes};
 use farpost_simlink::Client;
@@ -15,6 +16,7 @@ use farpost_simlink::Client;
 use crate::fence::Fence;
 use crate::layer::{self, Layer};
 use crate::network::{self, Network};
+use crate::portals::PidChoice;
 use crate::roll::Roll;
 use crate::settings::Settings;
 use crate::{ends, memory, portals};
@@ -71,6 +73,10 @@ pub struct Node {
     pub settings: Settings,
     /// The longest message that the network between hosts takes unasked, where it has a limit.
     pub eager_limit: Option<u64>,
+    /// What this process would be called by Portals.
+    pub(crate) portals_choice: Option<PidChoice>,
+    /// Who everybody is for Portals, once somebody has asked.
+    pub(crate) portals_processes: OnceCell<Rc<Processes>>,
     /// Interfaces that were opened and not closed since, a bit each.
     open: Cell<u32>,
     /// Nothing can be opened any more.
@@ -94,6 +100,15 @@ impl Node {
     /// # Errors
     /// As for `join`; also that ranks do not have the same where they must.
     pub fn join_with(layer: &mut dyn Layer) -> Result<Node, String> {
+        Self::join_as(layer, None)
+    }
+
+    /// As [`join_with`](Self::join_with), with a number that an interface of Portals is to have on its node: all of a job learn that
+    /// when they join, and [`portals_numbered`](Self::portals_numbered) says whether it can be had.
+    ///
+    /// # Errors
+    /// As for `join_with`.
+    pub fn join_as(layer: &mut dyn Layer, choice: Option<PidChoice>) -> Result<Node, String> {
         let joining = |e: &dyn Display| format!("joining the job: {e}");
         let settings = Settings::find(layer)?;
         let mut opening = Job::begin(&|name: &str| settings.variable(name)).map_err(|e| joining(&e))?;
@@ -102,7 +117,7 @@ impl Node {
         let eager_limit = opened.as_ref().and_then(network::Opened::eager_limit);
         let (same, own) = (layer.same(), settings.same());
         layer::publish(&mut opening, layer, same.iter().chain(&own)).map_err(|e| joining(&e))?;
-        portals::publish(&mut opening, &settings.portals_agent).map_err(|e| joining(&e))?;
+        portals::publish(&mut opening, &settings, choice).map_err(|e| joining(&e))?;
         let job = Rc::new(opening.finish().map_err(|e| joining(&e))?);
         let far = match opened {
             Some(opened) => opened
@@ -144,6 +159,8 @@ impl Node {
             fabric,
             settings,
             eager_limit,
+            portals_choice: choice,
+            portals_processes: OnceCell::new(),
             open: Cell::new(0),
             left: Cell::new(false),
             of: std::process::id(),
@@ -178,11 +195,6 @@ impl Node {
     /// The link of this process to its simulated machine, if it is on one.
     pub fn simulated(&self) -> Option<&Client> {
         network::link(self.fabric.network()?)
-    }
-
-    /// The link of this process to a simulated machine that wants to know which functions of interfaces the program calls.
-    pub fn watcher(&self) -> Option<&Client> {
-        network::link(self.fabric.network()?).filter(|link| link.watches())
     }
 
     /// Memory that this process may use for messages that came before their receives.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use farpost_fabric::{ErrorStatus, Peer};
 use farpost_job::RankState;
 use farpost_portals::agent::{Access, Agent, AgentTunables, Routes};
+use farpost_portals::host::Refusal;
 use farpost_portals::library::Processes;
-use farpost_portals::{AnyInterface, Owner};
+use farpost_portals::{ANY, AnyInterface, Error, Owner};
 
 use crate::node::{FAREWELL, Node, NodeFabric};
 use crate::place::{PORTALS, PortalsPlace};
-use crate::portals::{memory_of_agents, processes, routes};
+use crate::portals::{MOST_PID, memory_of_agents, processes, routes, wait_for_choice};
 
 /// Memory in its agent for the match entries, descriptors and queues that MPI's own limits let it have, bytes.
 const OBJECTS_OF_MPI: u64 = 1 << 30;
@@ -48,16 +49,90 @@ impl Node {
         asked: &str,
         limits: Option<&farpost_portals::Limits>,
     ) -> Result<AnyInterface<NodeFabric>, String> {
-        let access = self.portals_access(place, asked)?;
+        let access = self.portals_access(Owner::Program, place, asked)?;
         let made = AnyInterface::open(
             Owner::Program,
             Rc::clone(&self.fabric),
             access.as_ref(),
             (&self.settings.portals, &self.settings.wait),
-            Rc::new(processes(&self.job, self.nodes())?),
+            self.portals_processes()?,
             limits,
         );
         made.map_err(|error| format!("{asked}: {error}"))
+    }
+
+    /// Who everybody is for Portals.
+    ///
+    /// # Errors
+    /// A sentence: what another host's process published cannot be had.
+    pub fn portals_processes(&self) -> Result<Rc<Processes>, String> {
+        if let Some(known) = self.portals_processes.get() {
+            return Ok(Rc::clone(known));
+        }
+        let routes = routes(&self.job)?;
+        let beside = routes.as_ref().map_or(&[][..], Routes::beside);
+        let made = Rc::new(processes(&self.job, self.nodes(), beside)?);
+        Ok(Rc::clone(self.portals_processes.get_or_init(|| made)))
+    }
+
+    /// The number, among those of [`portals_processes`](Self::portals_processes), of the inline interface that `rank` may have beside
+    /// an agent's; `None`: mpiexec has not started it for one, and its inline interface is its only one, with its own number.
+    ///
+    /// # Errors
+    /// A sentence: its host has no agent.
+    pub fn portals_beside(&self, rank: u32) -> Result<Option<u32>, String> {
+        Ok(routes(&self.job)?.and_then(|routes| routes.number_beside(rank)))
+    }
+
+    /// Whether this process's interface `number` can have `pid` on its node. Waits until those before it there have joined, which may have
+    /// chosen the same.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn portals_numbered(&self, number: u32, pid: u32) -> Result<(), Refusal> {
+        let failed = |why| Refusal::new(Error::Fail, why);
+        let processes = self.portals_processes().map_err(failed)?;
+        let known = (0..processes.len() as u32).filter_map(|other| processes.given(other));
+        let Some(own) = processes.given(number) else {
+            return Err(failed("this process is none of its job".into()));
+        };
+        let given = known.filter(|other| other.id.nid == own.id.nid).count() as u32;
+        let refused = |code, why: String| Err(Refusal::new(code, format!("pid={pid}: {why}")));
+        if pid == ANY || pid == own.id.pid {
+            return Ok(());
+        }
+        if pid == 0 || pid > MOST_PID {
+            return refused(
+                Error::PidInvalid,
+                format!("allowed are 1 to {MOST_PID}; PTL_PID_ANY always fits"),
+            );
+        }
+        if pid <= given {
+            let why = format!(
+                "the {given} interfaces of this node were given 1 to {given}, this one {}",
+                own.id.pid
+            );
+            return refused(Error::PidInUse, why);
+        }
+        if self.portals_choice.is_none_or(|choice| choice.pid != pid) {
+            let why = "a process chooses its pid in the call that joins its job, for the interface which that opens: PtlNIInit before \
+                       MPI_Init and whatever else joins, and before any other PtlNIInit";
+            return refused(Error::PidInvalid, why.into());
+        }
+        // The agents choose nothing.
+        let before =
+            (0..self.job.size().min(number)).filter(|rank| self.nodes()[*rank as usize] == own.id.nid);
+        for rank in before {
+            wait_for_choice(&self.job, rank).map_err(failed)?;
+        }
+        match processes.identity(number) {
+            Some(is) if is.id.pid == pid => Ok(()),
+            _ => refused(
+                Error::PidInUse,
+                "another process of this node, which comes before this one in the job, has chosen it too"
+                    .into(),
+            ),
+        }
     }
 
     /// How this process's interfaces are opened where [`PORTALS`] says; `None`: the job has no agents.
@@ -66,10 +141,15 @@ impl Node {
     /// A sentence: mpiexec has started it for another place.
     pub fn portals_by(&self) -> Result<Option<Access>, String> {
         let place = self.settings.portals_place;
-        self.portals_access(place, &format!("{PORTALS}={}", place.name()))
+        self.portals_access(Owner::Mpi, place, &format!("{PORTALS}={}", place.name()))
     }
 
-    fn portals_access(&self, place: PortalsPlace, asked: &str) -> Result<Option<Access>, String> {
+    fn portals_access(
+        &self,
+        owner: Owner,
+        place: PortalsPlace,
+        asked: &str,
+    ) -> Result<Option<Access>, String> {
         let routes = routes(&self.job)?;
         let client = routes
             .as_ref()
@@ -87,7 +167,8 @@ impl Node {
                     place.name()
                 ))
             }
-            None if client => Err(format!(
+            // A program may have an inline interface beside the agent's.
+            None if client && owner == Owner::Mpi => Err(format!(
                 "{asked}: mpiexec started this process with {PORTALS}={}, so that others reach it by way of an agent; give \
                  mpiexec {PORTALS}=inline for this program (-env)",
                 self.job.roles().of(self.job.rank()).unwrap_or_default()
@@ -110,10 +191,10 @@ impl Node {
 fn agent(node: &Node, routes: &Routes, owner: Owner) -> Result<Agent<NodeFabric>, String> {
     let (job, settings) = (&node.job, &node.settings);
     let (processes, config) = match owner {
-        Owner::Program => (processes(job, node.nodes())?, settings.portals_agent.clone()),
+        Owner::Program => (node.portals_processes()?, settings.portals_agent.clone()),
         // Credits and shares of MPI's own bound what it has here and what waits for it, and it must not lose anything.
         Owner::Mpi => (
-            Processes::by_rank(job.host_map().iter().copied()),
+            Rc::new(Processes::by_rank(job.host_map().iter().copied())),
             AgentTunables {
                 objects: OBJECTS_OF_MPI.max(settings.portals_agent.objects),
                 patience: FOR_EVER,
@@ -127,7 +208,7 @@ fn agent(node: &Node, routes: &Routes, owner: Owner) -> Result<Agent<NodeFabric>
         &config,
         &settings.portals,
         routes,
-        Rc::new(processes),
+        processes,
     )
     .map_err(|error| format!("making the agent's mailboxes: {error}"))
 }

@@ -66,6 +66,11 @@ impl<F: Fabric> AnyInterface<F> {
         };
         let routes = access.routes.clone().of(owner);
         let Some(mode) = access.mode else {
+            if routes.number_beside(fabric.me().0).is_some() {
+                let settings = (net, wait);
+                let made = Interface::beside(fabric, settings, processes, desired, Rc::new(routes))?;
+                return Ok(Self::Inline(Box::new(made)));
+            }
             let made = inline(fabric, processes)?.with_routes(Rc::new(routes));
             return Ok(Self::Inline(Box::new(made)));
         };

@@ -190,8 +190,21 @@ pub trait Waiting {
     }
 
     /// Make progress until `look` finds something. `None`: the deadline has passed, or the agent has ended.
-    fn wait_until<T>(&self, deadline: Option<Moment>, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    #[inline]
+    fn wait_until<T>(&self, deadline: Option<Moment>, look: impl FnMut() -> Option<T>) -> Option<T> {
+        self.wait_awake(deadline, Duration::ZERO, look)
+    }
+
+    /// As [`wait_until`](Self::wait_until), awake for so long. What a call that is not to block asks of somebody who answers at once takes
+    /// no longer than it takes that one to get a core; who sleeps gives away more.
+    fn wait_awake<T>(
+        &self,
+        deadline: Option<Moment>,
+        awake: Duration,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         let mut backoff = Backoff::default();
+        let mut sleeps_from = None;
         loop {
             if let Some(found) = look() {
                 return Some(found);
@@ -207,7 +220,13 @@ pub trait Waiting {
             if left == Some(Duration::ZERO) {
                 return look();
             }
-            let pause = backoff.pause(self.policy());
+            let mut pause = backoff.pause(self.policy());
+            if pause == Pause::Sleep && !awake.is_zero() {
+                let now = self.policy().now();
+                if now < *sleeps_from.get_or_insert(now + awake) {
+                    pause = Pause::Yield;
+                }
+            }
             if self.passes(pause) {
                 continue;
             }

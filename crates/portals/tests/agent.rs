@@ -78,6 +78,33 @@ fn clients_and_inline_interfaces_talk_to_each_other() {
     world.settle();
 }
 
+/// Processes with two interfaces, one by way of their agent and one beside it: each with each, and with everybody else.
+#[test]
+fn interfaces_beside_agents_talk_to_all_others() {
+    fn talk<F: Fabric + 'static>(fabrics: Vec<std::rc::Rc<F>>) {
+        let clients: &[(u32, &[_])] = &[(0, &[(1, Generic), (2, Accelerated)]), (3, &[(4, Accelerated)])];
+        let config = Config::default();
+        let mut world = World::new(fabrics, &config, clients, &[5]);
+        let beside: Vec<u32> = [1, 2, 4]
+            .map(|client| world.open_beside(client, &config.net))
+            .into();
+        assert_eq!(beside, [6, 7, 8]);
+        everything(&world);
+        world.flood(12);
+        // What one has the other has not.
+        let (handle, other) = (world.client(1).handle(), world.client(6).handle());
+        assert_ne!(handle, other);
+        let eq = world.queue(1);
+        assert_eq!(world.client(6).ni_handle(eq), Err(Error::HandleInvalid));
+        assert_eq!(world.client(6).eq_free(eq), Err(Error::EqInvalid));
+        assert_eq!(world.client(1).ni_dist(world.target(6).id), Ok(0));
+        assert_eq!(world.client(6).ni_dist(world.target(1).id), Ok(0));
+        world.settle();
+    }
+    talk(inproc(6, 1));
+    talk(shm(6));
+}
+
 /// Sources, pendings, and both.
 #[test]
 fn pools_of_one_and_two() {

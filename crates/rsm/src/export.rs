@@ -3,7 +3,7 @@
 use crate::directory::{self, Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
 use crate::names::{AccessEntry, Controller, Perm, SegId, check_chosen};
-use crate::state::{Export, ExportState, Importers, Memory, Published, Rsm, Signals};
+use crate::state::{Export, ExportState, Importers, Memory, Published, Rsm, Signals, User};
 use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -59,11 +59,11 @@ impl<F: Fabric> Rsm<F> {
     }
 }
 
-fn fabric_permission(perm: Perm) -> Option<Permission> {
-    let any = perm.of_anybody();
-    if any.allows(Perm::WRITE) {
+/// What is granted, as the owner's bits, in the fabric's terms.
+fn fabric_permission(granted: Perm) -> Option<Permission> {
+    if granted.allows(Perm::WRITE) {
         Some(Permission::ReadWrite)
-    } else if any.allows(Perm::READ) {
+    } else if granted.allows(Perm::READ) {
         Some(Permission::Read)
     } else {
         None
@@ -94,7 +94,21 @@ impl<F: Fabric> ExportState<F> {
         Ok((!list.is_empty()).then_some(list))
     }
 
-    /// What the fabric is told: nodes that the controller reaches, with what any of their users may do.
+    /// What `peer`, which is offered `perm`, may do: as its user, where somebody vouches for that; where nobody does, as any user might,
+    /// and the importer's own side decides between those.
+    pub(crate) fn granted(&self, peer: Peer, perm: Perm) -> Perm {
+        let inner = &self.inner;
+        if perm.is_same_for_all() {
+            return perm.of_anybody();
+        }
+        match inner.user_of(peer) {
+            User::OwnWord => perm.of_anybody(),
+            User::Vouched(user) => perm.of_user((inner.identity.uid, inner.identity.gid), &user),
+            User::Unknown => Perm::NONE,
+        }
+    }
+
+    /// What the fabric is told: nodes that the controller reaches, with what their users may do.
     fn access(&self, list: Option<&[(Peer, Perm)]>, connected: &Importers) -> Access {
         let rsm = Rsm {
             inner: Rc::clone(&self.inner),
@@ -106,9 +120,13 @@ impl<F: Fabric> ExportState<F> {
             None => (0..size).map(|peer| (Peer(peer), self.mask)).collect(),
         };
         let mut access: Vec<(Peer, Permission)> = Vec::new();
+        let offered = offered
+            .into_iter()
+            .filter(|(peer, _)| reached(*peer))
+            .map(|(peer, perm)| (peer, self.granted(peer, perm)));
         let connected = connected.iter().map(|importer| (importer.peer, importer.perm));
-        for (peer, perm) in offered.into_iter().chain(connected) {
-            if let (true, Some(permission)) = (reached(peer), fabric_permission(perm)) {
+        for (peer, granted) in offered.chain(connected) {
+            if let (true, Some(permission)) = (reached(peer), fabric_permission(granted)) {
                 match access.iter_mut().find(|(known, _)| *known == peer) {
                     None => access.push((peer, permission)),
                     Some((_, known)) if permission == Permission::ReadWrite => *known = permission,

@@ -40,6 +40,12 @@ impl Perm {
         Perm(self.0 << shift & Self::RDWR.0)
     }
 
+    /// Whether the triple gives all users the same.
+    pub fn is_same_for_all(self) -> bool {
+        let of = |shift: u32| self.0 << shift & Self::RDWR.0;
+        of(0) == of(3) && of(0) == of(6)
+    }
+
     /// What the triple gives to anybody at all: what an adapter, which knows no users, must let through.
     pub fn of_anybody(self) -> Perm {
         Perm((self.0 | self.0 << 3 | self.0 << 6) & Self::RDWR.0)

@@ -199,10 +199,13 @@ impl<F: Fabric> Inner<F> {
             // Withdrawn while the word was on its way.
             return self.abort(importer, packet.slot as usize, packet.generation);
         };
-        let permitted = match &export.published.borrow().as_ref().expect("found published").list {
-            None => true,
-            Some(list) => list.iter().any(|(peer, _)| *peer == from),
+        let offered = match &export.published.borrow().as_ref().expect("found published").list {
+            None => Some(export.mask),
+            Some(list) => list.iter().find(|(peer, _)| *peer == from).map(|(_, perm)| *perm),
         };
+        let permitted = offered.is_some();
+        // What it says it has been given counts as far as it may have it.
+        let granted = offered.map_or(Perm::NONE, |offered| export.granted(from, offered));
         let mut importers = export.importers.borrow_mut();
         let known = importers.has(from, packet.connection);
         let many = importers.count(from) >= CONNECTIONS_MAX;
@@ -213,7 +216,10 @@ impl<F: Fabric> Inner<F> {
         if known || many || !Perm::RDWR.allows(importer.perm) {
             return self.corrupt(from, "a connection that can be", u64::from(packet.count));
         }
-        importers.add(importer);
+        importers.add(Importer {
+            perm: Perm(importer.perm.0 & granted.0),
+            ..importer
+        });
     }
 
     fn on_signal(&self, from: Peer, packet: Packet) {

@@ -17,6 +17,19 @@ use std::rc::{Rc, Weak};
 /// Most connections to one segment from one node, and of one process in all (Solaris: `max-segments`).
 pub(crate) const CONNECTIONS_MAX: usize = 65535;
 
+/// Says who the user of a process is.
+pub(crate) type Vouches = Rc<dyn Fn(Peer) -> Option<Identity>>;
+
+/// What is known of the user of a process.
+pub(crate) enum User {
+    /// Nobody here says who it is.
+    OwnWord,
+    /// This one.
+    Vouched(Rc<Identity>),
+    /// Who should say so does not know.
+    Unknown,
+}
+
 /// The library in a process. Clones are the same.
 pub struct Rsm<F: Fabric> {
     pub(crate) inner: Rc<Inner<F>>,
@@ -34,6 +47,9 @@ impl<F: Fabric> Clone for Rsm<F> {
 pub(crate) struct Inner<F: Fabric> {
     pub(crate) fabric: Rc<F>,
     pub(crate) identity: Identity,
+    /// Who vouches for the users of peers, and those that are known.
+    pub(crate) vouches: RefCell<Option<Vouches>>,
+    pub(crate) users: RefCell<BTreeMap<Peer, Rc<Identity>>>,
     pub(crate) shape: Shape,
     /// My directory, exported when the first segment is published.
     pub(crate) directory: RefCell<Option<F::Export>>,
@@ -69,6 +85,8 @@ impl<F: Fabric> Rsm<F> {
                 policy: WaitPolicy::of(wait, &*fabric),
                 fabric,
                 identity,
+                vouches: RefCell::default(),
+                users: RefCell::default(),
                 shape,
                 directory: RefCell::default(),
                 directories: RefCell::default(),
@@ -84,6 +102,14 @@ impl<F: Fabric> Rsm<F> {
                 relax: Cell::new(None),
             }),
         }
+    }
+
+    /// Who the users of other processes are, by the word of somebody whom they cannot make say something else: the access of each to what
+    /// is published from now on is decided here, and not by what its library takes it for. Of a process for whom there is no such word
+    /// (`None`) nothing is granted that not all users have.
+    pub fn set_vouched(&self, vouches: impl Fn(Peer) -> Option<Identity> + 'static) {
+        *self.inner.vouches.borrow_mut() = Some(Rc::new(vouches));
+        self.inner.users.borrow_mut().clear();
     }
 
     /// The fabric.
@@ -344,6 +370,29 @@ impl<F: RemoteMemory> Memory<F> {
     /// Whether the two are the same memory.
     pub fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.shown, &other.shown)
+    }
+}
+
+impl<F: Fabric> Inner<F> {
+    /// The user of a process.
+    pub(crate) fn user_of(&self, peer: Peer) -> User {
+        let Some(vouches) = self.vouches.borrow().clone() else {
+            return User::OwnWord;
+        };
+        if peer == self.fabric.me() {
+            return User::Vouched(Rc::new(self.identity.clone()));
+        }
+        if let Some(known) = self.users.borrow().get(&peer) {
+            return User::Vouched(Rc::clone(known));
+        }
+        // Without a borrow: it may wait until the process has joined.
+        match vouches(peer).map(Rc::new) {
+            None => User::Unknown,
+            Some(user) => {
+                self.users.borrow_mut().insert(peer, Rc::clone(&user));
+                User::Vouched(user)
+            }
+        }
     }
 }
 

@@ -40,6 +40,7 @@ on_all! {
     what_publishing_checks
     puts_and_gets_of_all_kinds
     who_may_connect
+    lies_about_users
     withdrawn_while_connected
     another_list_for_those_who_come_later
     signals_are_counted

@@ -2,38 +2,18 @@
 
 use crate::record::{Cause, Recorder};
 use crate::time::Ps;
+use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-struct Entry<E> {
-    at: (Ps, u64),
-    cause: Cause,
-    event: E,
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
-    }
-}
+/// When an event happens, how many were made before it, and its place among those that are to come: small, for the heap moves it about.
+type Key = (Ps, u64, u32);
 
 /// What is to happen, and when.
 pub struct EventQueue<E> {
-    heap: BinaryHeap<Reverse<Entry<E>>>,
+    heap: BinaryHeap<Reverse<Key>>,
+    /// By place: what causes it, and the event.
+    coming: Slab<(Cause, E)>,
     /// Events ever made.
     made: u64,
     /// Knows what the events are caused by.
@@ -44,6 +24,7 @@ impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self {
             heap: BinaryHeap::new(),
+            coming: Slab::new(),
             made: 0,
             recorder: Recorder::default(),
         }
@@ -59,16 +40,14 @@ impl<E> EventQueue<E> {
     /// `event` happens at `time`.
     pub fn at(&mut self, time: Ps, event: E) {
         self.made += 1;
-        self.heap.push(Reverse(Entry {
-            at: (time, self.made),
-            cause: self.recorder.cause(),
-            event,
-        }));
+        let place = self.coming.insert((self.recorder.cause(), event));
+        let place = u32::try_from(place).expect("fewer events than 2^32 are to come");
+        self.heap.push(Reverse((time, self.made, place)));
     }
 
     /// When the next one happens.
     pub fn next_time(&self) -> Option<Ps> {
-        self.heap.peek().map(|Reverse(entry)| entry.at.0)
+        self.heap.peek().map(|Reverse((time, ..))| *time)
     }
 
     /// The next one and its time.
@@ -78,8 +57,9 @@ impl<E> EventQueue<E> {
 
     /// The next one, its time, and what it was made by.
     pub fn pop_caused(&mut self) -> Option<(Ps, E, Cause)> {
-        let Reverse(Entry { at, cause, event }) = self.heap.pop()?;
-        Some((at.0, event, cause))
+        let Reverse((time, _, place)) = self.heap.pop()?;
+        let (cause, event) = self.coming.remove(place as usize);
+        Some((time, event, cause))
     }
 
     /// Events ever made.

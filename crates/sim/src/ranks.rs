@@ -14,22 +14,26 @@ use std::rc::Rc;
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: u64,
+    /// And in which no program called anything.
+    silent: u64,
     made: u64,
     /// When something last happened.
     since: Ps,
 }
 
 impl Idle {
-    /// A turn of `rank` has ended. True: so many in a row have ended in sleep without an event that ranks wait for each other.
-    pub fn count(&mut self, core: &Core, rank: u32) -> bool {
+    /// A turn of `rank` has ended, in which its program has called anew or not. True: so many in a row have ended in sleep without an event and without a
+    /// call that ranks wait for each other. Programs that call may stop by themselves.
+    pub fn count(&mut self, core: &Core, rank: u32, calls: bool) -> bool {
         let events = core.kernel.queue.made();
         let moved = events != self.made || !core.kernel.procs.schedule.is_asleep(rank);
         self.turns = if moved { 0 } else { self.turns + 1 };
+        self.silent = if moved || calls { 0 } else { self.silent + 1 };
         self.made = events;
-        if moved {
+        if moved || calls {
             self.since = core.kernel.now;
         }
-        self.turns > HANGS + 100 * u64::from(core.kernel.procs.size())
+        self.silent > HANGS + 100 * u64::from(core.kernel.procs.size())
     }
 
     /// So many turns have passed without an event that only what is outside of the machine can help, if there is anything.
@@ -125,7 +129,7 @@ pub fn run_with_deaths<T: 'static>(
             running.core.borrow_mut().kernel.procs.schedule.end();
         }
         let core = running.core.borrow();
-        if idle.count(&core, rank) {
+        if idle.count(&core, rank, false) {
             return Err(idle.hang(&core));
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! The process keeps its clock between two questions, and asks about nothing that cannot have changed.
 
-use crate::compute::Meter;
+use crate::calls::Calls;
+use crate::compute::Meters;
 use crate::connection::{Buffers, Connection, WRONG};
 use crate::link::{Arrived, Link, OpId};
 use crate::shared_clock;
@@ -35,8 +36,9 @@ pub struct Client {
     deaths: Cell<u32>,
     left: Cell<bool>,
     buffers: RefCell<Buffers>,
+    calls: Calls,
     /// What the program computes between calls; calls end about when the library last had an answer.
-    meter: RefCell<Option<Meter>>,
+    meters: RefCell<Option<Meters>>,
 }
 
 /// A peer's segment, by the coordinator's number.
@@ -57,8 +59,14 @@ impl Client {
             rank,
             size,
         };
+        let first = Question {
+            spent: 0,
+            polls: 0,
+            call: "",
+            ask,
+        };
         let answer = connection
-            .ask(&Question { spent: 0, ask }, &mut buffers)
+            .ask(&first, &mut buffers)
             .map_err(|why| format!("the simulation's coordinator at {name}: {why}"))?;
         let welcome = match answer.reply {
             Reply::Welcome(welcome) => *welcome,
@@ -71,12 +79,11 @@ impl Client {
                 welcome.host_of.len()
             ));
         }
-        let watches = welcome.calls || welcome.compute != Compute::Nothing;
-        shared_clock::begin(Ps(welcome.tick), watches);
+        shared_clock::begin(Ps(welcome.tick));
         shared_clock::set(answer.clock);
-        let meter = match (connection.instructions(), welcome.compute) {
-            (Some(count), Compute::Counted(megahertz)) => Some(Meter::counted(count, megahertz)),
-            (_, wished) => Meter::new(wished)?,
+        let meters = match (connection.instructions(), welcome.compute) {
+            (Some(count), Compute::Counted(megahertz)) => Some(Meters::shared(count, megahertz)),
+            (_, wished) => Meters::new(wished)?,
         };
         let mine = welcome.host_of[rank as usize];
         Ok(Self {
@@ -92,7 +99,8 @@ impl Client {
             deaths: Cell::new(answer.dead),
             left: Cell::new(false),
             buffers: RefCell::new(buffers),
-            meter: RefCell::new(meter),
+            calls: Calls::default(),
+            meters: RefCell::new(meters),
         })
     }
 
@@ -106,19 +114,15 @@ impl Client {
         self.connection.is_within()
     }
 
-    /// Whether the machine is to be told of functions that the program calls.
-    pub fn watches(&self) -> bool {
-        self.welcome.calls || self.welcome.compute != Compute::Nothing
-    }
-
     /// The program calls a function of an interface. What it did since the last call's end is what it computed; calls take no virtual time outside of
     /// what they ask and charge.
-    pub fn enter(&self, name: &str) {
+    pub fn enter(&self, name: &'static str) {
+        let is_time = self.calls.begin(name);
         let ended = shared_clock::now().0;
-        let mut meter = self.meter.borrow_mut();
-        let computed = meter.as_mut().map_or(Ps::ZERO, Meter::call_begins);
+        let mut meters = self.meters.borrow_mut();
+        let computed = meters.as_mut().map_or(Ps::ZERO, Meters::call_begins);
         let computed = computed.times(self.welcome.slow).0;
-        drop(meter);
+        drop(meters);
         if self.welcome.calls {
             self.ask(Ask::Call {
                 name,
@@ -127,6 +131,19 @@ impl Client {
             });
         } else {
             self.spend(Ps(computed));
+            if is_time {
+                self.ask(Ask::Sync);
+            }
+        }
+    }
+
+    fn question<'a>(&self, ask: Ask<'a>) -> Question<'a> {
+        let (polls, call) = self.calls.take();
+        Question {
+            spent: shared_clock::take_spent(),
+            polls,
+            call,
+            ask,
         }
     }
 
@@ -134,9 +151,12 @@ impl Client {
         if self.left.get() && !matches!(ask, Ask::Leave) {
             return self.after_leaving(&ask);
         }
+        // That the program calls is no look of the call's own.
+        if !matches!(ask, Ask::Call { .. }) {
+            self.calls.looks();
+        }
         let buffers = &mut *self.buffers.borrow_mut();
-        let spent = shared_clock::take_spent();
-        let answer = self.connection.ask(&Question { spent, ask }, buffers);
+        let answer = self.connection.ask(&self.question(ask), buffers);
         self.take(answer)
     }
 
@@ -167,8 +187,8 @@ impl Client {
                 self.touched.set(self.touched.get() | answer.touched);
                 self.faulted.set(answer.faulted);
                 self.deaths.set(answer.dead);
-                if let Some(meter) = &mut *self.meter.borrow_mut() {
-                    meter.call_ends();
+                if let Some(meters) = &mut *self.meters.borrow_mut() {
+                    meters.call_ends();
                 }
                 answer.reply
             }
@@ -186,7 +206,7 @@ impl Client {
         if self.touched.replace(false) {
             return;
         }
-        let answer = self.connection.rest(shared_clock::take_spent(), is_over);
+        let answer = self.connection.rest(self.question(Ask::Rest), is_over);
         self.take(answer);
         // Whoever asked for this looks around now.
         self.touched.set(false);
@@ -288,6 +308,7 @@ impl Link for Client {
     }
 
     fn sync(&self) {
+        self.calls.looks();
         if self.now().0 >= self.horizon.get() {
             self.ask(Ask::Sync);
         }

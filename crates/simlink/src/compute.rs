@@ -1,9 +1,15 @@
 //! What a program computes between calls, in virtual time.
+//!
+//! Each of its threads computes by itself; the library's own threads, which call nothing, do not. What threads compute is the process's, one after the
+//! other: a process has one clock.
 
 use crate::time::Ps;
 use crate::wire::Compute;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
+use rustix::thread::gettid;
+use std::path::Path;
+use std::thread::{self, ThreadId};
 
 /// A number that only grows while this thread runs.
 pub trait Count {
@@ -55,48 +61,115 @@ impl Count for Instructions {
     }
 }
 
-/// The time of what the program does between calls, by what is counted meanwhile.
-pub struct Meter {
+/// What is counted of one thread.
+struct Meter {
+    thread: ThreadId,
+    /// The system's number of it, which another thread may have after its end.
+    number: i32,
     count: Box<dyn Count>,
-    /// Virtual picoseconds for each.
-    each: f64,
     /// The count at about the end of the last call.
     last: u64,
 }
 
 impl Meter {
-    /// As is wished. `None`: computing takes nothing.
+    /// Of this thread, from now on.
+    fn begin(mut count: Box<dyn Count>) -> Self {
+        Self {
+            thread: thread::current().id(),
+            number: gettid().as_raw_nonzero().get(),
+            last: count.count(),
+            count,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        Path::new(&format!("/proc/self/task/{}", self.number)).exists()
+    }
+}
+
+/// What counts for the thread that asks for it.
+type Make = Box<dyn Fn() -> Result<Box<dyn Count>, String>>;
+
+/// The time of what the program does between calls, by what is counted meanwhile in each of its threads.
+pub struct Meters {
+    /// `None`: the one that is there counts for all.
+    make: Option<Make>,
+    /// Virtual picoseconds for each that is counted.
+    each: f64,
+    /// Of threads that have called.
+    meters: Vec<Meter>,
+}
+
+impl Meters {
+    /// As is wished; of this thread from now on. `None`: computing takes nothing.
     ///
     /// # Errors
     /// A sentence: what is to be counted is not.
     pub fn new(wished: Compute) -> Result<Option<Self>, String> {
-        Ok(match wished {
-            Compute::Nothing => None,
-            Compute::Measured(factor) => Some(Self::by(Box::new(Processor), 1e3 * factor)),
-            Compute::Counted(megahertz) => Some(Self::counted(Box::new(Instructions::begin()?), megahertz)),
-        })
+        let (make, each): (Make, f64) = match wished {
+            Compute::Nothing => return Ok(None),
+            Compute::Measured(factor) => (Box::new(|| Ok(Box::new(Processor))), 1e3 * factor),
+            Compute::Counted(megahertz) => {
+                (Box::new(|| Ok(Box::new(Instructions::begin()?))), 1e6 / megahertz)
+            }
+        };
+        Self::by(make, each).map(Some)
     }
 
-    /// By what counts instructions, one a cycle of so many megahertz.
-    pub fn counted(count: Box<dyn Count>, megahertz: f64) -> Self {
-        Self::by(count, 1e6 / megahertz)
+    /// By what counts instructions for all, one a cycle of so many megahertz.
+    pub fn shared(count: Box<dyn Count>, megahertz: f64) -> Self {
+        Self {
+            make: None,
+            each: 1e6 / megahertz,
+            meters: vec![Meter::begin(count)],
+        }
     }
 
     /// So many picoseconds for each that is counted.
-    pub fn by(mut count: Box<dyn Count>, each: f64) -> Self {
-        let last = count.count();
-        Self { count, each, last }
+    fn by(make: Make, each: f64) -> Result<Self, String> {
+        let meters = vec![Meter::begin(make()?)];
+        Ok(Self {
+            make: Some(make),
+            each,
+            meters,
+        })
     }
 
-    /// What comes from now on is the program's.
+    /// That of this thread, if it has called before.
+    fn mine(&mut self) -> Option<&mut Meter> {
+        if self.make.is_none() {
+            return self.meters.first_mut();
+        }
+        let me = thread::current().id();
+        self.meters.iter_mut().find(|meter| meter.thread == me)
+    }
+
+    /// What comes from now on is the program's, where this thread is one of the program's.
     pub fn call_ends(&mut self) {
-        self.last = self.count.count();
+        if let Some(meter) = self.mine() {
+            meter.last = meter.count.count();
+        }
     }
 
-    /// A call begins: what the program has done since the last one's end.
+    /// A call begins in this thread: what the program has done in it since its last one's end. What a further thread did before its first is not known.
     pub fn call_begins(&mut self) -> Ps {
-        let before = std::mem::replace(&mut self.last, self.count.count());
-        Ps((self.last.saturating_sub(before) as f64 * self.each).round() as u64)
+        let Some(meter) = self.mine() else {
+            self.know();
+            return Ps::ZERO;
+        };
+        let before = std::mem::replace(&mut meter.last, meter.count.count());
+        let counted = meter.last.saturating_sub(before);
+        Ps((counted as f64 * self.each).round() as u64)
+    }
+
+    /// This thread calls for the first time; those that have ended are forgotten.
+    #[cold]
+    fn know(&mut self) {
+        self.meters.retain(Meter::is_there);
+        // What has been counted for one thread is for another, but for a lack of descriptors: then it computes nothing.
+        if let Some(Ok(count)) = self.make.as_ref().map(|make| make()) {
+            self.meters.push(Meter::begin(count));
+        }
     }
 }
 
@@ -104,67 +177,130 @@ impl Meter {
 mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
 
-    struct Fake(Rc<Cell<u64>>);
+    thread_local! {
+        /// What has been counted of this thread.
+        static COUNTED: Cell<u64> = const { Cell::new(1_000_000) };
+    }
+
+    struct Fake;
 
     impl Count for Fake {
         fn count(&mut self) -> u64 {
-            self.0.get()
+            COUNTED.get()
         }
+    }
+
+    fn counts(more: u64) {
+        COUNTED.set(COUNTED.get() + more);
+    }
+
+    fn fake(each: f64) -> Meters {
+        Meters::by(Box::new(|| Ok(Box::new(Fake))), each).expect("it begins")
     }
 
     #[test]
     fn instructions_between_calls_take_a_cycle_each() {
-        let counted = Rc::new(Cell::new(1_000_000));
         // At 200 MHz an instruction takes 5 ns.
-        let mut meter = Meter::by(Box::new(Fake(Rc::clone(&counted))), 1e6 / 200.0);
-        counted.set(counted.get() + 3);
-        assert_eq!(meter.call_begins(), Ps::from_nanos(15));
+        let mut meters = fake(1e6 / 200.0);
+        counts(3);
+        assert_eq!(meters.call_begins(), Ps::from_nanos(15));
         // The call's own.
-        counted.set(counted.get() + 1000);
-        meter.call_ends();
-        counted.set(counted.get() + 2);
-        assert_eq!(meter.call_begins(), Ps::from_nanos(10));
-        assert_eq!(meter.call_begins(), Ps::ZERO);
+        counts(1000);
+        meters.call_ends();
+        counts(2);
+        assert_eq!(meters.call_begins(), Ps::from_nanos(10));
+        assert_eq!(meters.call_begins(), Ps::ZERO);
     }
 
     #[test]
     fn a_count_that_falls_is_no_time() {
-        let counted = Rc::new(Cell::new(10));
-        let mut meter = Meter::by(Box::new(Fake(Rc::clone(&counted))), 1.0);
-        counted.set(0);
-        assert_eq!(meter.call_begins(), Ps::ZERO);
+        let mut meters = fake(1.0);
+        COUNTED.set(0);
+        assert_eq!(meters.call_begins(), Ps::ZERO);
+    }
+
+    /// The meters may be where any thread of a process is that has the library.
+    struct Moved(Meters);
+    // SAFETY: what is counted here is plain.
+    unsafe impl Send for Moved {}
+
+    #[test]
+    fn a_thread_computes_what_it_has_computed_and_no_other_has() {
+        let meters = Arc::new(Mutex::new(Moved(fake(1.0))));
+        let with =
+            |meters: &Mutex<Moved>, look: fn(&mut Meters) -> Ps| look(&mut meters.lock().expect("free").0);
+        let ends = |meters: &mut Meters| {
+            meters.call_ends();
+            Ps::ZERO
+        };
+        counts(5);
+        // The library's own thread has had an answer, and a thread of the program has come and computed more than this one.
+        let theirs = Arc::clone(&meters);
+        thread::spawn(move || {
+            counts(7_000_000);
+            with(&theirs, ends);
+        })
+        .join()
+        .expect("no panic");
+        let theirs = Arc::clone(&meters);
+        thread::spawn(move || {
+            counts(9_000_000);
+            assert_eq!(
+                with(&theirs, Meters::call_begins),
+                Ps::ZERO,
+                "it is not known since when"
+            );
+            counts(3);
+            assert_eq!(with(&theirs, Meters::call_begins), Ps(3));
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(with(&meters, Meters::call_begins), Ps(5));
+    }
+
+    #[test]
+    fn threads_that_have_ended_are_forgotten() {
+        let meters = Arc::new(Mutex::new(Moved(fake(1.0))));
+        for _ in 0..20 {
+            let theirs = Arc::clone(&meters);
+            let call = move || theirs.lock().expect("free").0.call_begins();
+            thread::spawn(call).join().expect("no panic");
+        }
+        // The last one may have had an earlier one's number, and may not have quite ended.
+        let known = meters.lock().expect("free").0.meters.len();
+        assert!(known < 10, "{known}");
     }
 
     #[test]
     fn computing_takes_nothing_or_what_its_processor_time_says() {
-        assert!(Meter::new(Compute::Nothing).expect("nothing to open").is_none());
-        let meter = |factor| {
-            Meter::new(Compute::Measured(factor))
+        assert!(Meters::new(Compute::Nothing).expect("nothing to open").is_none());
+        let meters = |factor| {
+            Meters::new(Compute::Measured(factor))
                 .expect("a clock")
-                .expect("one")
+                .expect("some")
         };
-        let (mut one, mut none) = (meter(1e6), meter(0.0));
+        let (mut some, mut none) = (meters(1e6), meters(0.0));
         (0..100_000u64).for_each(|number| {
             std::hint::black_box(number);
         });
-        assert!(one.call_begins() > Ps::ZERO);
+        assert!(some.call_begins() > Ps::ZERO);
         assert_eq!(none.call_begins(), Ps::ZERO);
     }
 
     /// Where the system counts, more is more; else it is said who refuses.
     #[test]
     fn instructions_are_counted_or_the_refusal_is_a_sentence() {
-        match Meter::new(Compute::Counted(1000.0)) {
-            Ok(meter) => {
-                let mut meter = meter.expect("one");
+        match Meters::new(Compute::Counted(1000.0)) {
+            Ok(meters) => {
+                let mut meters = meters.expect("some");
                 let mut of = |turns: u64| {
-                    meter.call_ends();
+                    meters.call_ends();
                     (0..turns).for_each(|number| {
                         std::hint::black_box(number);
                     });
-                    meter.call_begins()
+                    meters.call_begins()
                 };
                 let (few, many) = (of(1000), of(1_000_000));
                 assert!(few > Ps::ZERO && many > few, "{few} {many}");

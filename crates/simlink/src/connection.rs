@@ -95,10 +95,12 @@ impl Connection {
     }
 
     /// Tell that this process rests, and wait until it is answered, or `is_over` says that the program is back.
-    pub(crate) fn rest(&self, spent: u64, is_over: impl Fn() -> bool) -> Result<Answer, String> {
+    pub(crate) fn rest(
+        &self,
+        mut question: Question<'_>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<Answer, String> {
         let mut buffers = Buffers::default();
-        let ask = Ask::Rest;
-        let question = Question { spent, ask };
         let Self::Socket(socket) = self else {
             // There is nobody who could be back.
             return self.ask(&question, &mut buffers);
@@ -107,8 +109,8 @@ impl Connection {
         tell(socket, &buffers.question)?;
         while !readable(socket, LOOK) {
             if is_over() {
-                let ask = Ask::Back;
-                pack(&Question { spent: 0, ask }, &mut buffers.question);
+                (question.spent, question.polls, question.ask) = (0, 0, Ask::Back);
+                pack(&question, &mut buffers.question);
                 tell(socket, &buffers.question)?;
                 break;
             }

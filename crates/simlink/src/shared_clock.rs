@@ -54,8 +54,6 @@ impl Words {
 }
 
 static RUNS: AtomicBool = AtomicBool::new(false);
-/// The machine wants to know of calls.
-static WATCHED: AtomicBool = AtomicBool::new(false);
 static OWN: Words = Words::new(0);
 static WORDS: AtomicPtr<Words> = AtomicPtr::new((&raw const OWN).cast_mut());
 
@@ -65,7 +63,7 @@ fn words() -> &'static Words {
 }
 
 /// The link starts: looks at the clock take so long.
-pub(crate) fn begin(tick: Ps, watched: bool) {
+pub(crate) fn begin(tick: Ps) {
     // SAFETY: a plain question for a symbol.
     let theirs = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) }.cast::<Words>();
     // SAFETY: whoever has a symbol of this name has words of some layout there, which begin with its number.
@@ -73,7 +71,6 @@ pub(crate) fn begin(tick: Ps, watched: bool) {
         WORDS.store(theirs, Ordering::Relaxed);
     }
     words().tick.store(tick.0, Ordering::Relaxed);
-    WATCHED.store(watched, Ordering::Relaxed);
     RUNS.store(true, Ordering::Relaxed);
 }
 
@@ -97,12 +94,6 @@ pub(crate) fn now() -> Ps {
     words().now()
 }
 
-/// Whether the machine wants to know of the functions that the program calls.
-#[inline(always)]
-pub fn is_watched() -> bool {
-    WATCHED.load(Ordering::Relaxed)
-}
-
 /// The program looks at the clock, which takes a moment. `None`: this process is not simulated.
 #[inline]
 pub fn look() -> Option<Ps> {
@@ -110,7 +101,7 @@ pub fn look() -> Option<Ps> {
 }
 
 /// Whether this process is simulated.
-#[inline]
+#[inline(always)]
 pub fn runs() -> bool {
     RUNS.load(Ordering::Relaxed)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Of what this module says. Both sides must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Variable: the coordinator's socket, a name in the system's abstract name space.
 pub const SOCKET: &str = "FARPOST_SIM";
@@ -19,11 +19,15 @@ pub const LONGEST: usize = 128 << 10;
 /// Bytes of a put that go with the question at most.
 pub const INLINE: usize = 512;
 
-/// A question, and how much time its process has spent since the last answer.
+/// A question, and what its process has done since the last answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Question<'a> {
-    /// Picoseconds.
+    /// Time that it has spent, picoseconds.
     pub spent: u64,
+    /// Functions of interfaces that have looked at the machine and returned to the program.
+    pub polls: u32,
+    /// The last of them; without any, that which the program is in.
+    pub call: &'a str,
     #[serde(borrow)]
     pub ask: Ask<'a>,
 }
@@ -198,7 +202,7 @@ pub struct Welcome {
     pub patience: u64,
     /// What computing between calls takes.
     pub compute: Compute,
-    /// Functions of interfaces are to be told.
+    /// All functions of interfaces are to be told when they are called.
     pub calls: bool,
 }
 

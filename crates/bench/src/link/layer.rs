@@ -75,6 +75,9 @@ layers! {
     AcceleratedPut: "portals-accelerated-put", "Portals put, accel.",
         "a put by way of an agent, which matches in the target's place";
     AcceleratedGet: "portals-accelerated-get", "Portals get, accel.", "the same, asked for";
+    /// Portals between processes of a host, whosever they are.
+    HostPut: "portals-host-put", "Portals put, host",
+        "a put by way of the host's agent, between processes of any jobs: who is who by the kernel's word";
     MpiPostbox: "mpi-postbox", "MPI, postboxes", "matching by source, tag and communicator, any datatype";
     MpiFm: "mpi-fm", "MPI over FM", "the same, carried by FM";
     MpiJam: "mpi-jam", "MPI over JAM", "the same, carried by JAM, within the host too (FARPOST_JAM_LOCAL=0)";
@@ -125,7 +128,7 @@ impl Layer {
             JamPio | JamVi => (8..=88).contains(&bytes) && bytes.is_multiple_of(4),
             Queue | RsmPut | JamRdma | JamRpc | FmStream => (1..=LARGEST).contains(&bytes),
             PortalsMatch => (1..=64).contains(&bytes),
-            PortalsPut | PortalsGet | GenericPut | GenericGet | AcceleratedPut | AcceleratedGet => {
+            PortalsPut | PortalsGet | GenericPut | GenericGet | AcceleratedPut | AcceleratedGet | HostPut => {
                 (1..=HUGE).contains(&bytes)
             }
             MpiPostbox | MpiPortals => bytes <= HUGE,
@@ -141,6 +144,11 @@ impl Layer {
     /// Whether it goes by way of an agent, a third process of the job.
     pub fn has_agent(self) -> bool {
         matches!(self, GenericPut | GenericGet | AcceleratedPut | AcceleratedGet)
+    }
+
+    /// Whether it goes by way of the host's agent, which is of no job.
+    pub fn has_host_agent(self) -> bool {
+        self == HostPut
     }
 
     /// Whether its messages are asked for.

@@ -2,6 +2,7 @@
 //! program uses it, and below them the bare cache line and the least that a queue can be.
 
 mod bare;
+mod cilk;
 mod ends;
 mod fm;
 mod jam;
@@ -13,6 +14,7 @@ mod rsm;
 mod sink;
 
 pub use bare::Bare;
+pub use cilk::Cilk;
 pub use ends::{Block, Ends, HUGE, LARGEST, Link, MOST_PERTURBED, REQUEST};
 pub use fm::Fm;
 pub use jam::Jam;

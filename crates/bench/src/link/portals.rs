@@ -32,6 +32,9 @@ struct Md {
     eq: u32,
 }
 
+/// `PTL_IFACE_HOST`.
+const IFACE_HOST: u32 = 4;
+
 /// Room for a `ptl_event_t`, and more.
 type Event = [u64; 32];
 
@@ -43,6 +46,7 @@ functions! { Functions {
     status: b"PtlNIStatus\0" (u32, u32, *mut u64) -> c_int;
     rank: b"PtlGetRank\0" (u32, *mut c_uint, *mut c_uint) -> c_int;
     rank_id: b"PtlGetRankId\0" (u32, c_uint, *mut Id) -> c_int;
+    jid: b"PtlGetJid\0" (u32, *mut u32) -> c_int;
     fence: b"PtlJobFence\0" (u32) -> c_int;
     error: b"PtlErrorMessage\0" () -> *const c_char;
     me_attach: b"PtlMEAttach\0" (u32, u32, Id, u64, u64, c_uint, c_uint, *mut u32) -> c_int;
@@ -100,6 +104,9 @@ struct Round {
 pub struct Portals {
     f: Functions,
     layer: Layer,
+    /// The job's interface, by which both meet.
+    job: u32,
+    /// The one that is measured.
     ni: u32,
     peer: Id,
     round: Option<Round>,
@@ -124,6 +131,7 @@ impl Portals {
         let mut it = Self {
             f,
             layer,
+            job: 0,
             ni: 0,
             peer: Id::default(),
             round: None,
@@ -142,12 +150,24 @@ impl Portals {
             let mut ni = 0;
             let opened = (it.f.ni_init)(0, ANY, ptr::null(), ptr::null_mut(), &mut ni);
             it.ok("PtlNIInit", opened)?;
-            it.ni = ni;
+            (it.job, it.ni) = (ni, ni);
             it.ok("PtlGetRank", (it.f.rank)(ni, &mut rank, &mut size))?;
             let peer = c_uint::from(rank == 0);
             let mut id = Id::default();
             it.ok("PtlGetRankId", (it.f.rank_id)(ni, peer, &mut id))?;
             it.peer = id;
+            if layer == Layer::HostPut {
+                // Two numbers that both know and other jobs have hardly chosen.
+                let mut jid = 0;
+                it.ok("PtlGetJid", (it.f.jid)(ni, &mut jid))?;
+                let pid = |rank: c_uint| 1 + jid % 500 * 2 + rank;
+                let opened = (it.f.ni_init)(IFACE_HOST, pid(rank), ptr::null(), ptr::null_mut(), &mut it.ni);
+                it.ok("PtlNIInit", opened)?;
+                it.peer = Id {
+                    nid: 0,
+                    pid: pid(peer),
+                };
+            }
         }
         it.ends.rank = rank as usize;
         it.credits = it.queue()?;
@@ -162,6 +182,11 @@ impl Portals {
             let made = (it.f.md_bind)(it.ni, nothing, RETAIN, &mut handle);
             it.ok("PtlMDBind", made)?;
             it.nothing = handle;
+        }
+        if layer == Layer::HostPut {
+            // The agent knows who has joined.
+            // SAFETY: a handle of ours.
+            it.ok("PtlJobFence", unsafe { (it.f.fence)(it.job) })?;
         }
         if layer == Layer::PortalsMatch {
             for ahead in 0..AHEAD {
@@ -365,9 +390,12 @@ impl Link for Portals {
         // The other one may still be busy with the last round.
         // SAFETY: handles of ours.
         unsafe {
-            self.ok("PtlJobFence", (self.f.fence)(self.ni))?;
+            self.ok("PtlJobFence", (self.f.fence)(self.job))?;
             self.end_round()?;
             self.ok("PtlNIFini", (self.f.ni_fini)(self.ni))?;
+            if self.job != self.ni {
+                self.ok("PtlNIFini", (self.f.ni_fini)(self.job))?;
+            }
             (self.f.fini)();
         }
         Ok(())

@@ -110,6 +110,19 @@ impl Jobs {
         };
         let failed = |cause| BenchError::Io { what: what(), cause };
         let memory = Memory::new()?;
+        if layer.has_host_agent() {
+            // A job's processes start none. It ends by itself.
+            let mut agent = Command::new(std::env::current_exe().map_err(failed)?);
+            let started = agent
+                .args(["portals-host", "--start"])
+                .stdin(Stdio::null())
+                .output();
+            let started = started.map_err(failed)?;
+            if !started.status.success() {
+                let said = String::from_utf8_lossy(&started.stderr).trim_end().to_owned();
+                return Err(failed(std::io::Error::other(said)));
+            }
+        }
         let mut command = Command::new(&self.launcher);
         if self.unbound || layer.has_agent() && !self.clients_bound {
             command.args(["--bind-to", "none"]);

@@ -1,5 +1,6 @@
 //! One file per benchmark, and what they share: a plan, a measured point, repeated trials, checked data.
 
+pub mod cilk;
 pub mod collectives;
 pub mod everyday;
 pub mod fm_memory;

@@ -169,7 +169,8 @@ pub fn probe(arguments: impl Iterator<Item = String>) -> Result<()> {
         | Layer::GenericPut
         | Layer::GenericGet
         | Layer::AcceleratedPut
-        | Layer::AcceleratedGet => task.run(memory, Portals::open(layer)?),
+        | Layer::AcceleratedGet
+        | Layer::HostPut => task.run(memory, Portals::open(layer)?),
         Layer::RsmPut => task.run(memory, Rsm::open()?),
         Layer::MpiPostbox | Layer::MpiFm | Layer::MpiJam | Layer::MpiPortals => {
             task.run(memory, Mpi::open()?)

@@ -32,7 +32,7 @@ pub(crate) fn enter<T>(
     }
     let _inside = lock::enter_threaded();
     roll::called_beside(interface, function);
-    if shared_clock::is_watched() {
+    if shared_clock::runs() {
         watched(name);
     }
     // Dropped before the lock is let go: nobody sees what a panic left half done.
@@ -45,7 +45,7 @@ pub(crate) fn enter<T>(
 
 #[cold]
 fn watched(name: &'static str) {
-    if let Some(link) = cx::process().node.get().and_then(Node::watcher) {
+    if let Some(link) = cx::process().node.get().and_then(Node::simulated) {
         link.enter(name);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn call(
     let _inside = lock::enter();
     roll::called(fun.0);
     let cx = process();
-    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) && !watched(cx, fun) {
+    if cx.life.stage.get() != Stage::Active && !checked(cx, fun) && !simulated(cx, fun) {
         give_nulls();
         return not_now(cx, fun);
     }
@@ -111,7 +111,7 @@ pub(crate) fn call_or_check(
     give_nulls: impl FnOnce(),
 ) -> c_int {
     let run = |cx: &'static Cx| {
-        if cx.life.stage.get() != Stage::Active && !watched(cx, fun) {
+        if cx.life.stage.get() != Stage::Active && !simulated(cx, fun) {
             if checked(cx, fun) {
                 return call_checked(cx, fun, on, check, give_nulls);
             }
@@ -139,19 +139,27 @@ fn checked(cx: &'static Cx, fun: Fun) -> bool {
     let checked = cx.life.stage.get() == Stage::Checked;
     if checked && let Some(check) = check::of(cx) {
         check.enter(cx, fun);
+        tell_machine(cx, fun);
     }
     checked
 }
 
-/// Whether this is a call of a program whose calls matter to the simulation, told to it then.
+/// Whether this is a call of a simulated program, told to its machine then.
 #[cold]
 #[inline(never)]
-fn watched(cx: &'static Cx, fun: Fun) -> bool {
-    let watched = cx.life.stage.get() == Stage::Watched;
-    if watched && let Some(link) = cx.node.get().and_then(Node::watcher) {
+fn simulated(cx: &'static Cx, fun: Fun) -> bool {
+    let simulated = cx.life.stage.get() == Stage::Simulated;
+    if simulated {
+        tell_machine(cx, fun);
+    }
+    simulated
+}
+
+/// The program calls this function, if it is simulated.
+fn tell_machine(cx: &'static Cx, fun: Fun) {
+    if let Some(link) = cx.node.get().and_then(Node::simulated) {
         link.enter(fun.name());
     }
-    watched
 }
 
 #[cold]

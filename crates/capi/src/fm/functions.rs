@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use core::slice;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -138,11 +139,16 @@ pub(crate) fn fm_register_message_handler(cx: &'static Cx, a: arg::FM_register_m
     let register = || {
         let fm = state.node()?;
         let handler = handler.ok_or_else(|| Failure::new(api::FM_EARG, "handler is NULL"))?;
+        let number = Rc::new(Cell::new(narrow(id)));
+        let known = Rc::clone(&number);
         let run = move |_: &_, from: farpost_fabric::Peer, bytes: &[u8]| {
+            let outer = state.handles(known.get());
             // SAFETY: the program's function of that type. The bytes are this frame's alone, and gone when it returns.
             unsafe { handler(bytes.as_ptr().cast_mut().cast(), bytes.len() as c_uint, from.0) };
+            state.handled(outer);
         };
-        Ok(fm.register_message_handler(narrow(id), run)?)
+        number.set(fm.register_message_handler(narrow(id), run)?);
+        Ok(number.get())
     };
     state.registered("FM_register_message_handler", register())
 }
@@ -168,14 +174,15 @@ pub(crate) unsafe fn fm_send(cx: &'static Cx, a: arg::FM_send) -> Result<(), Fai
 
 #[inline(always)]
 pub(crate) fn fm_extract(cx: &'static Cx, a: arg::FM_extract) -> Result<c_int, Failure> {
-    let fm = state(cx).node()?;
+    let state = state(cx);
+    let fm = state.node()?;
     let most = if a.maxbytes == api::FM_ALL {
         usize::MAX
     } else {
         a.maxbytes as usize
     };
     let extracted = fm.extract_civilly(most);
-    roll::polled(cx, !fm.found_nothing());
+    roll::polled_in(cx, !fm.found_nothing(), |record| state.tell_handler(record));
     Ok(c_int::try_from(extracted).unwrap_or(c_int::MAX))
 }
 

@@ -5,9 +5,10 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::CString;
 
-use farpost_fabric::Fault;
+use farpost_fabric::{Fault, Moment};
 use farpost_fm::{Fm, FmError, Sending};
 use farpost_node::NodeFabric;
+use farpost_rollcall::Record;
 
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::{self, Answer, fm as api};
@@ -15,6 +16,9 @@ use crate::process;
 
 /// The node of this process.
 pub(super) type Node = Fm<NodeFabric>;
+
+/// In place of a handler's number: none runs.
+const NO_HANDLER: u32 = u32::MAX;
 
 pub(super) static STATE: ProcessCell<FmState> = ProcessCell::new();
 
@@ -30,6 +34,10 @@ pub(super) struct FmState {
     pub sending: RefCell<Option<Sending<NodeFabric>>>,
     /// Handles of messages whose handlers run or wait.
     pub receiving: RefCell<Vec<usize>>,
+    /// The handler that runs.
+    handling: Cell<u32>,
+    /// Since when it is told again and again that it can begin no message.
+    refused_since: Cell<Option<Moment>>,
 }
 
 /// The state, made when first asked for.
@@ -44,6 +52,8 @@ pub(super) fn state(cx: &'static Cx) -> &'static FmState {
             faults: RefCell::default(),
             sending: RefCell::new(None),
             receiving: RefCell::default(),
+            handling: Cell::new(NO_HANDLER),
+            refused_since: Cell::new(None),
         };
         STATE.keep(cx, state)
     })
@@ -103,6 +113,43 @@ impl FmState {
             Some(_) => "Fast Messages are finalised: call FM_initialize before",
         };
         Failure::new(api::FM_EINIT, sentence)
+    }
+
+    /// Handler `number` runs from now on: which one ran, for [`handled`](Self::handled).
+    #[inline(always)]
+    pub fn handles(&self, number: u32) -> u32 {
+        self.refused_since.set(None);
+        self.handling.replace(number)
+    }
+
+    /// It runs no more, and `outer` does again: which one it was.
+    #[inline(always)]
+    pub fn handled(&self, outer: u32) -> u32 {
+        self.handling.replace(outer)
+    }
+
+    /// Which handler runs.
+    pub fn handler(&self) -> Option<u32> {
+        Some(self.handling.get()).filter(|number| *number != NO_HANDLER)
+    }
+
+    /// For others to read: in which handler the function is called.
+    pub fn tell_handler(&self, record: &mut Record) {
+        if let Some(number) = self.handler() {
+            record.function.push_str(&format!(" in handler {number}"));
+        }
+    }
+
+    /// The handler that runs can begin no message, `now`. Since when, if it has been told before.
+    pub fn refused(&self, now: Moment) -> Option<Moment> {
+        let since = self.refused_since.get();
+        self.refused_since.set(since.or(Some(now)));
+        since
+    }
+
+    /// It has begun one, or has been told why it cannot: from the beginning.
+    pub fn not_refused(&self) {
+        self.refused_since.set(None);
     }
 
     pub fn was_opened(&self) -> bool {

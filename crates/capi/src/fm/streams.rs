@@ -5,16 +5,18 @@
 
 use core::ffi::c_ulong;
 use core::slice;
-use std::cell::RefMut;
+use std::cell::{Cell, RefMut};
+use std::rc::Rc;
+use std::time::Duration;
 
-use farpost_fabric::Peer;
+use farpost_fabric::{Peer, Time};
 use farpost_fm::{Flow, Receive, Sending};
 use farpost_node::NodeFabric;
 
 use crate::cx::Cx;
 use crate::interfaces::fm::{self as api, arg};
 use crate::interfaces::refuse;
-use crate::lock;
+use crate::{lock, roll};
 
 use super::functions::{bytes, narrow};
 use super::state::{Failure, FmState, Node, state};
@@ -23,6 +25,8 @@ use super::state::{Failure, FmState, Node, state};
 struct Receiving {
     /// The handler's, while it runs or waits.
     message: *mut Receive<'static, NodeFabric>,
+    /// The handler that ran before.
+    outer: u32,
 }
 
 /// In the list of messages being received until dropped.
@@ -46,9 +50,12 @@ pub(crate) fn fm_register_handler(cx: &'static Cx, a: arg::FM_register_handler) 
     let register = || {
         let fm = state.node()?;
         let handler = handler.ok_or_else(|| Failure::new(api::FM_EARG, "handler is NULL"))?;
+        let number = Rc::new(Cell::new(narrow(id)));
+        let known = Rc::clone(&number);
         let run = move |_: &Node, message: &mut Receive<'_, NodeFabric>, from: Peer| {
             let mut receiving = Receiving {
                 message: core::ptr::from_mut(message).cast(),
+                outer: state.handles(known.get()),
             };
             let stream: *mut Receiving = &raw mut receiving;
             let handle = stream.addr();
@@ -56,13 +63,16 @@ pub(crate) fn fm_register_handler(cx: &'static Cx, a: arg::FM_register_handler) 
             let _listed = Listed { state, handle };
             // SAFETY: the program's function of that type; the stream lives longer than the call.
             let said = unsafe { handler(stream.cast(), from.0) };
+            // SAFETY: it is here, and nobody else uses it any more.
+            state.handled(unsafe { (*stream).outer });
             if said == api::FM_QUIT {
                 Flow::Quit
             } else {
                 Flow::Continue
             }
         };
-        Ok(fm.register_handler(narrow(id), run)?)
+        number.set(fm.register_handler(narrow(id), run)?);
+        Ok(number.get())
     };
     state.registered("FM_register_handler", register())
 }
@@ -86,18 +96,61 @@ pub(crate) unsafe fn fm_receive(cx: &'static Cx, a: arg::FM_receive) -> Result<(
     }
     // SAFETY: it is in the list, so that its handler has not returned, and it is where that handler's call keeps it.
     // Only this function uses it, and not twice at once: who waits here is not in the handler.
-    let message = unsafe { &mut *(*a.stream.cast::<Receiving>()).message };
+    let receiving = a.stream.cast::<Receiving>();
+    // SAFETY: as above.
+    let message = unsafe { &mut *(*receiving).message };
     // SAFETY: the program's promise: `len` bytes, writable.
     let buffer = unsafe { slice::from_raw_parts_mut(a.buf.cast::<u8>(), len) };
     if message.here() >= len {
         return Ok(message.receive(buffer)?);
     }
+    // SAFETY: as above.
+    let me = state.handled(unsafe { (*receiving).outer });
     // The extraction that runs this handler may return while the handler waits, and another thread may go on with it:
     // this call is not inside the library meanwhile.
     lock::step_out();
     let received = message.receive(buffer);
     lock::step_in();
+    let outer = state.handles(me);
+    // SAFETY: as above.
+    unsafe { (*receiving).outer = outer };
     Ok(received?)
+}
+
+/// No message can be begun. A handler that repeats the call may be what it waits for: after a while it is told.
+#[cold]
+fn not_now(cx: &'static Cx, state: &'static FmState, dest: u32) {
+    state.clear_error();
+    // Whose message has to end first, or who has to take something in.
+    let own = state.node().ok().filter(|fm| fm.is_sending());
+    roll::partner(own.map_or(dest, |fm| fm.node()));
+    roll::polled_in(cx, false, |record| {
+        state.tell_handler(record);
+        roll::describe(record);
+    });
+    let (Some(handler), Some(node), Ok(fm)) = (state.handler(), cx.node.get(), state.node()) else {
+        return;
+    };
+    let now = node.fabric.now();
+    let patience = node.settings.fm.patience;
+    let lasts = |since| now.since(since) > Duration::from_secs(patience);
+    if !state.refused(now).is_some_and(lasts) {
+        return;
+    }
+    state.not_refused();
+    let why = if fm.is_sending() {
+        "another message is being sent, which may not end before this handler returns"
+    } else {
+        "no slot is free, and none may be before this handler returns"
+    };
+    let failure = Failure::new(
+        api::FM_ESTUCK,
+        format!(
+            "handler {handler} has tried for {patience} s (FARPOST_FM_PATIENCE) to begin a message to node {dest}: {why}; let it return, and \
+             begin the message outside of handlers"
+        ),
+    );
+    _ = state.fail("FM_begin_message", failure);
 }
 
 pub(crate) fn fm_begin_message(cx: &'static Cx, a: arg::FM_begin_message) -> *mut api::FM_stream {
@@ -109,12 +162,13 @@ pub(crate) fn fm_begin_message(cx: &'static Cx, a: arg::FM_begin_message) -> *mu
     };
     match begin() {
         Ok(Some(message)) => {
+            state.not_refused();
             if let Ok(mut sending) = state.sending.try_borrow_mut() {
                 *sending = Some(message);
                 return (&raw const state.sending).cast_mut().cast();
             }
         }
-        Ok(None) => state.clear_error(),
+        Ok(None) => not_now(cx, state, narrow(a.dest)),
         Err(failure) => _ = state.fail("FM_begin_message", failure),
     }
     core::ptr::null_mut()

@@ -1,5 +1,6 @@
 //! What happens while the program makes no call: receive regions fill, a descriptor becomes readable, a function of the program's is
-//! called. The library's own thread (`progress`) sees to it, and runs no procedure.
+//! called, and what calls have left behind goes out. The library's own thread (`progress`) sees to it, and runs no procedure. For what is left
+//! behind it is there from the first time on.
 //!
 //! A descriptor and an interrupt are told once, then not again before the program has looked and found nothing, or everything was taken.
 //!
@@ -13,12 +14,12 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use farpost_fabric::wait::Pause;
-use farpost_jam::Region;
 use farpost_jam::region::{ALIGNMENT, Armed, LONGEST};
+use farpost_jam::{Region, Tended};
 
 use super::functions::c_message;
 use super::{Answer, JamState, STATE, again, fail, failed, refuse, rest, state};
-use crate::cx::Cx;
+use crate::cx::{self, Cx};
 use crate::interfaces::jam::{JAM_EFABRIC, JAM_EINVAL, JAM_VI_END, JAM_VI_LONGEST, arg};
 use crate::lock;
 use crate::process;
@@ -37,7 +38,12 @@ pub(super) struct Arrival {
     interrupt: RefCell<Option<Interrupt>>,
     /// Whether what comes next is to be told.
     quiet: Cell<bool>,
+    /// A call has left something behind before.
+    leftover: Cell<bool>,
 }
+
+/// Time between two looks at what waits for room elsewhere, which nobody announces.
+const AGAIN: Duration = Duration::from_millis(1);
 
 impl Arrival {
     /// A call of the program's has looked and found nothing.
@@ -47,7 +53,8 @@ impl Arrival {
     }
 
     fn is_wanted(&self) -> bool {
-        !self.regions.borrow().is_empty()
+        self.leftover.get()
+            || !self.regions.borrow().is_empty()
             || self.descriptor.borrow().is_some()
             || self.interrupt.borrow().is_some()
     }
@@ -67,15 +74,32 @@ fn watch(cx: &'static Cx) -> Served {
     let Some(state) = STATE.get(cx).filter(|state| !state.closed.get()) else {
         return Served::Nothing;
     };
+    let tended = state.jam.tend();
     let filled = state.jam.deposit();
     if !filled && !state.jam.is_ready() {
         state.arrival.quiet.set(true);
-        return Served::Nothing;
-    }
-    if state.arrival.quiet.replace(false) {
+    } else if state.arrival.quiet.replace(false) {
         state.arrival.tell();
     }
-    if filled { Served::Moved } else { Served::Nothing }
+    match tended {
+        _ if filled => Served::Moved,
+        Tended::Moved => Served::Moved,
+        Tended::Waits => Served::After(AGAIN),
+        Tended::Nothing => Served::Nothing,
+    }
+}
+
+/// A call leaves something behind: later ones see to it, or the thread while the program makes none.
+pub(super) fn left_over() {
+    let cx = cx::process();
+    let Some(state) = STATE.get(cx).filter(|state| !state.closed.get()) else {
+        return;
+    };
+    if !state.arrival.leftover.replace(true)
+        && let Err(why) = begin(cx)
+    {
+        process::say(&format!("JAM: {why}"));
+    }
 }
 
 fn begin(cx: &'static Cx) -> Result<(), String> {
@@ -96,6 +120,7 @@ pub(super) fn end_all(cx: &'static Cx, state: &JamState) {
     }
     arrival.descriptor.take();
     drop(arrival.interrupt.take());
+    arrival.leftover.set(false);
     end(cx, state);
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn jam_initialize(cx: &'static Cx) {
     JAM_size.set(cx, node.job.size());
     if STATE.get(cx).is_none() {
         let jam = Jam::new(Rc::clone(&node.fabric), &node.settings.jam, &node.settings.wait);
+        jam.set_left_over(Some(super::arrival::left_over));
         let jam = Rc::new(jam);
         // From the beginning, so that requests for work find somebody who answers.
         let cilk = match Cilk::new(Rc::clone(&jam)) {

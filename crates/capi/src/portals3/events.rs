@@ -62,6 +62,9 @@ pub(crate) fn ptleqget(cx: &'static Cx, a: arg::PtlEQGet) -> Answer {
     there("event", a.event)?;
     let taken = ni.interface.eq_get(Handle(a.eq_handle));
     crate::roll::polled(cx, taken.is_ok());
+    if taken.is_err() && state(cx).has_beside() {
+        super::interface::beside_too(cx);
+    }
     let taken = taken?;
     give(&taken.event, taken.dropped, a.event)
 }

@@ -6,9 +6,11 @@ use core::ffi::{c_int, c_uint, c_ulong};
 use std::rc::Rc;
 use std::time::Duration;
 
-use farpost_fabric::Fabric;
 use farpost_fabric::wait::{Pause, WaitPolicy};
-use farpost_node::{Interface, NodeFabric, PortalsPlace};
+use farpost_fabric::{Fabric, Interrupt};
+use farpost_node::{Interface, NodeFabric, PidChoice, PortalsPlace};
+use farpost_portals::host::INTERFACE as HOST;
+use farpost_portals::interface::BESIDE;
 use farpost_portals::{ANY, AnyInterface, Error, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::{self, Cx};
@@ -29,7 +31,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(50);
 /// Interfaces that a process may open.
-const INTERFACES: c_int = 2;
+const INTERFACES: c_int = 3;
 
 pub(crate) fn ptlinit(cx: &'static Cx, a: arg::PtlInit) -> Answer {
     there("max_interfaces", a.max_interfaces)?;
@@ -66,7 +68,8 @@ fn runs_at(interface: &AnyInterface<NodeFabric>, place: Option<(PortalsPlace, &s
     match place {
         Some((asked, name)) if asked != there => {
             refuse!(
-                Error::IfaceInvalid: "iface={name}: a process has one interface of its job, and this one's has been opened as {}", there.name()
+                Error::IfaceInvalid: "iface={name}: a process has one interface by way of an agent at most, beside an inline one, and \
+                 this one's has been opened as {}", there.name()
             )
         }
         _ => Ok(()),
@@ -84,14 +87,33 @@ fn open(
     desired: Option<Limits>,
 ) -> Answer<Rc<Ni>> {
     let state = state(cx);
-    if let Some(ni) = &*state.open.borrow() {
+    let failed = |why| Failure::new(Error::Fail, why);
+    let choice = PidChoice {
+        pid,
+        inline: place.map(|(place, _)| place == PortalsPlace::Inline),
+    };
+    let node = node::join_as(cx, (pid != ANY).then_some(choice)).map_err(failed)?;
+    let me = node.job.rank();
+    let inline = place.map_or(node.settings.portals_place, |(place, _)| place) == PortalsPlace::Inline;
+    let number = match inline {
+        true => node.portals_beside(me).map_err(failed)?,
+        false => None,
+    };
+    let slot = if number.is_some() {
+        &state.beside
+    } else {
+        &state.job
+    };
+    if let Some(ni) = &*slot.open.borrow() {
         runs_at(&ni.interface, place)?;
         fits(pid, ni.interface.identity().id.pid)?;
         return Ok(Rc::clone(ni));
     }
-    let failed = |why| Failure::new(Error::Fail, why);
-    let node = node::join(cx).map_err(failed)?;
-    let known = state.interface.borrow().clone();
+    let known = slot.interface.borrow().clone();
+    if known.is_none() {
+        let numbered = node.portals_numbered(number.unwrap_or(me), pid);
+        numbered.map_err(|refusal| Failure::new(refusal.code, refusal.why))?;
+    }
     let (interface, fresh) = match known {
         Some(interface) => {
             runs_at(&interface, place)?;
@@ -110,23 +132,30 @@ fn open(
     fits(pid, interface.identity().id.pid)?;
     node::open(cx, Interface::Portals).map_err(failed)?;
     if !fresh {
-        let opened = state.opened.get() + 1;
+        let opened = slot.opened.get() + 1;
         let again = interface.reopen(desired.as_ref(), opened, node.settings.start_timeout());
         again.map_err(|error| failed(error.to_string()))?;
-        state.opened.set(opened);
+        slot.opened.set(opened);
     }
-    state.interface.replace(Some(Rc::clone(&interface)));
-    let processes = interface.processes();
-    let ids = (0..node.job.size()).filter_map(|rank| Some(processes.identity(rank)?.id));
+    slot.interface.replace(Some(Rc::clone(&interface)));
+    if let [Some(one), Some(other)] = state.of_job() {
+        one.set_relax(Some(relax_both));
+        other.set_relax(Some(relax_both));
+    }
+    let of_kind = |rank| match number {
+        None => Ok(rank),
+        Some(_) => node.portals_beside(rank).map(|beside| beside.unwrap_or(rank)),
+    };
+    let numbers: Result<Rc<[u32]>, String> = (0..node.job.size()).map(of_kind).collect();
     let ni = Rc::new(Ni {
         handle: interface.handle(),
         limits: interface.limits(),
         job: Rc::clone(&node.job),
-        ids: ids.collect(),
+        numbers: numbers.map_err(failed)?,
         handlers: Handlers::default(),
         interface,
     });
-    state.open.replace(Some(Rc::clone(&ni)));
+    slot.open.replace(Some(Rc::clone(&ni)));
     // Without it everything still moves in calls. Where an agent matches and moves, it makes the progress; what this process says
     // to other hosts itself is little more than that it has come to a fence. The first handler changes that.
     let started = if !ni.interface.is_served() {
@@ -162,7 +191,7 @@ fn open_host(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer
         handle: interface.handle(),
         limits: interface.limits(),
         job: Rc::clone(&node.job),
-        ids: Rc::from([]),
+        numbers: Rc::from([]),
         handlers: Handlers::default(),
         interface: Rc::new(interface),
     });
@@ -173,12 +202,47 @@ fn open_host(cx: &'static Cx, pid: ptl_pid_t, desired: Option<Limits>) -> Answer
 /// What a wait for something of the host's does between its looks: what others wait for on the job's interface is moved meanwhile.
 fn relax_host(pause: Pause) -> bool {
     let state = state(cx::process());
-    let job = state.interface.borrow().clone();
+    let job = state.of_job();
     if let Some(host) = &*state.host.borrow() {
-        host.interface
-            .set_longest_sleep(if job.is_some() { SHORT } else { LONG });
+        let alone = job.iter().all(Option::is_none);
+        host.interface.set_longest_sleep(if alone { LONG } else { SHORT });
     }
-    job.is_some_and(|job| job.progress()) || roll::relax(pause)
+    job.iter()
+        .flatten()
+        .fold(false, |moved, job| job.progress() | moved)
+        || roll::relax(pause)
+}
+
+/// What a wait for something of one of the job's interfaces does between its looks, where there are two: what others wait for on the other
+/// is moved meanwhile, and it sleeps until something comes for either.
+fn relax_both(pause: Pause) -> bool {
+    let cx = cx::process();
+    let both = state(cx).of_job();
+    let both = || both.iter().flatten();
+    if both().fold(false, |moved, it| it.progress() | moved) || roll::relax(pause) {
+        return true;
+    }
+    let (Pause::Sleep, Some(node)) = (pause, cx.node.get()) else {
+        return false;
+    };
+    both().for_each(|it| it.flush());
+    let longest = if both().all(|it| it.is_idle() || it.rings()) {
+        LONG
+    } else {
+        SHORT
+    };
+    node.fabric.sleep(longest, &mut || both().any(|it| it.is_ready()));
+    both().for_each(|it| _ = it.attend());
+    true
+}
+
+/// A call that does not wait has found nothing on one interface: where the job's are two, the other is not left behind.
+#[cold]
+pub(super) fn beside_too(cx: &'static Cx) {
+    if let [Some(one), Some(other)] = state(cx).of_job() {
+        one.progress();
+        other.progress();
+    }
 }
 
 /// Where an agent matches and moves, the library's own thread takes the events while the program computes, for their handlers.
@@ -190,9 +254,12 @@ pub(super) fn show_handlers(cx: &'static Cx) {
 
 /// What the library's own thread does while the program computes (section 1: application bypass).
 fn serve(cx: &'static Cx) -> Served {
-    let interface = state(cx).interface.borrow().clone();
     let host = state(cx).host.borrow().clone();
-    let moved = interface.is_some_and(|interface| interface.progress());
+    let of_job = state(cx).of_job();
+    let moved = of_job
+        .iter()
+        .flatten()
+        .fold(false, |moved, it| it.progress() | moved);
     let handled = host.as_ref().is_some_and(|ni| ni.interface.has_handlers());
     match moved | host.is_some_and(|ni| ni.interface.progress()) {
         true => Served::Moved,
@@ -217,7 +284,7 @@ fn fits(pid: ptl_pid_t, own: u32) -> Answer {
         return Ok(());
     }
     refuse!(
-        Error::PidInvalid: "pid={pid}: this process is number {own} of its node; PTL_PID_ANY always fits, and PTL_IFACE_HOST lets one choose"
+        Error::PidInvalid: "pid={pid}: this interface is number {own} of its node; PTL_PID_ANY always fits"
     )
 }
 
@@ -242,11 +309,12 @@ pub(crate) fn ptlnifini(cx: &'static Cx, a: arg::PtlNIFini) -> Answer {
 
 /// Closes the interface. That of the job stays, to drop what still comes and to be opened again.
 fn close(cx: &'static Cx, ni: &Ni) {
-    if is_host(ni) {
-        state(cx).host.replace(None);
-    } else {
-        state(cx).open.replace(None);
-    }
+    let state = state(cx);
+    match ni.handle.interface() {
+        HOST => state.host.replace(None),
+        BESIDE => state.beside.open.replace(None),
+        _ => state.job.open.replace(None),
+    };
     let ended = ni.interface.agent_has_ended();
     if !ni.interface.close(FAREWELL) && !ended {
         process::say(&format!(
@@ -258,8 +326,8 @@ fn close(cx: &'static Cx, ni: &Ni) {
 
 pub(crate) fn ptlfini(cx: &'static Cx) {
     let state = state(cx);
-    let open = [state.open.borrow().clone(), state.host.borrow().clone()];
-    for ni in open.iter().flatten() {
+    let open: Vec<_> = state.all().collect();
+    for ni in &open {
         close(cx, ni);
     }
     state.initialised.set(false);
@@ -311,10 +379,10 @@ pub(crate) fn ptlgetrankid(cx: &'static Cx, a: arg::PtlGetRankId) -> Answer {
     if is_host(&ni) {
         return without_job();
     }
-    let Some(known) = ni.ids.get(rank as usize) else {
+    let Some(known) = ni.id(rank) else {
         return refuse!(Error::Fail: "rank={rank}: the job has ranks 0 to {}", ni.job.size() - 1);
     };
-    a.id.set(c_id(*known));
+    a.id.set(c_id(known));
     Ok(())
 }
 
@@ -330,7 +398,7 @@ fn without_job() -> Answer {
 
 /// Whether an interface is the host's.
 fn is_host(ni: &Ni) -> bool {
-    ni.handle.interface() == farpost_portals::host::INTERFACE
+    ni.handle.interface() == HOST
 }
 
 /// A number of every process.
@@ -352,9 +420,9 @@ unsafe fn map_of(
     if size != ni.job.size() {
         return refuse!(Error::Fail: "size={size}: the job has {} processes", ni.job.size());
     }
-    for (at, id) in ni.ids.iter().enumerate() {
+    for (at, id) in (0..size).filter_map(|rank| ni.id(rank)).enumerate() {
         // SAFETY: the caller vouches for `size` numbers, and there are as many ids.
-        unsafe { map.pointer().add(at).write(of(id)) };
+        unsafe { map.pointer().add(at).write(of(&id)) };
     }
     Ok(())
 }
@@ -377,14 +445,24 @@ pub(crate) fn ptljobfence(cx: &'static Cx, a: arg::PtlJobFence) -> Answer {
     let node = node::join(cx).map_err(|why| Failure::new(Error::Fail, why))?;
     let policy = WaitPolicy::of(&node.settings.wait, &*node.fabric);
     let rest = || {
-        ni.interface.flush();
-        if ni.interface.is_idle() { LONG } else { SHORT }
+        let of_job = state(cx).of_job();
+        of_job.iter().flatten().for_each(|it| it.flush());
+        match of_job.iter().flatten().all(|it| it.is_idle()) {
+            true => LONG,
+            false => SHORT,
+        }
     };
     let met = (node.fence).wait(
         &*node.fabric,
         &policy,
         Some(roll::relax),
-        || ni.interface.progress(),
+        || {
+            state(cx)
+                .of_job()
+                .iter()
+                .flatten()
+                .fold(false, |moved, it| it.progress() | moved)
+        },
         rest,
     );
     met.map_err(|why| Failure::new(Error::Fail, why))

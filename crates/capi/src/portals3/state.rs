@@ -1,4 +1,4 @@
-//! What Portals keeps for the process: whether it is initialised, the open interface, and who everybody is.
+//! What Portals keeps for the process: whether it is initialised, the open interfaces, and who everybody is.
 
 use core::ffi::c_int;
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,8 @@ use std::rc::Rc;
 use farpost_job::Job;
 use farpost_node::NodeFabric;
 use farpost_portals::host::INTERFACE as HOST;
-use farpost_portals::{AnyInterface, Error, Handle, Limits, ProcessId};
+use farpost_portals::interface::BESIDE;
+use farpost_portals::{AnyInterface, Error, Handle, Limits, NetworkInterface, ProcessId};
 
 use crate::cx::{Cx, ProcessCell};
 use crate::interfaces::{self, Place, refuse};
@@ -32,22 +33,39 @@ pub(super) struct Ni {
     pub handle: Handle,
     pub limits: Limits,
     pub job: Rc<Job>,
-    /// Process ids by rank.
-    pub ids: Rc<[ProcessId]>,
+    /// Of each rank, the number among the interface's processes of its interface of the same kind, or of its only one.
+    pub numbers: Rc<[u32]>,
     pub handlers: Handlers,
+}
+
+impl Ni {
+    /// What rank `rank` is called here.
+    pub fn id(&self, rank: u32) -> Option<ProcessId> {
+        let number = *self.numbers.get(rank as usize)?;
+        Some(self.interface.processes().identity(number)?.id)
+    }
+}
+
+/// One of the job's interfaces in this process.
+#[derive(Default)]
+pub(super) struct OfJob {
+    pub open: RefCell<Option<Rc<Ni>>>,
+    /// What is opened and closed: there is one, since it has the fabric's packets or the agent's mailbox.
+    pub interface: RefCell<Option<Rc<AnyInterface<NodeFabric>>>>,
+    /// How often it was opened: handles of former times are stale.
+    pub opened: Cell<u32>,
 }
 
 /// See the [module](self).
 pub(super) struct PortalsState {
     /// Between PtlInit and PtlFini.
     pub initialised: Cell<bool>,
-    pub open: RefCell<Option<Rc<Ni>>>,
+    /// The interface by way of an agent where mpiexec has started the process for one, otherwise the inline one.
+    pub job: OfJob,
+    /// The inline interface of a process that mpiexec has started for an agent.
+    pub beside: OfJob,
     /// The interface of this host, beside the job's, while it is open.
     pub host: RefCell<Option<Rc<Ni>>>,
-    /// What is opened and closed: one for the process, since it has the fabric's packets.
-    pub interface: RefCell<Option<Rc<AnyInterface<NodeFabric>>>>,
-    /// How often it was opened: handles of former times are stale.
-    pub opened: Cell<u32>,
 }
 
 static STATE: ProcessCell<PortalsState> = ProcessCell::new();
@@ -67,23 +85,39 @@ fn first(cx: &'static Cx) -> &'static PortalsState {
         cx,
         PortalsState {
             initialised: Cell::new(false),
-            open: RefCell::new(None),
+            job: OfJob::default(),
+            beside: OfJob::default(),
             host: RefCell::new(None),
-            interface: RefCell::new(None),
-            opened: Cell::new(0),
         },
     )
 }
 
 impl PortalsState {
-    /// Where the interface is kept that an object's handle names: the host's, or else the job's.
+    /// Where the interface is kept that an object's handle names: the one beside an agent's, the host's, or else the job's.
     #[inline(always)]
     fn of(&self, handle: u32) -> &RefCell<Option<Rc<Ni>>> {
-        if Handle(handle).interface() == HOST {
-            &self.host
-        } else {
-            &self.open
+        match Handle(handle).interface() {
+            HOST => &self.host,
+            BESIDE => &self.beside.open,
+            _ => &self.job.open,
         }
+    }
+
+    /// Whether an interface beside an agent's has been open.
+    #[inline(always)]
+    pub fn has_beside(&self) -> bool {
+        self.beside.interface.borrow().is_some()
+    }
+
+    /// All that are open.
+    pub fn all(&self) -> impl Iterator<Item = Rc<Ni>> + '_ {
+        let open = [&self.job.open, &self.beside.open, &self.host];
+        open.into_iter().filter_map(|open| open.borrow().clone())
+    }
+
+    /// The interfaces of the job that have been open: what still comes for those that are closed is to be dropped.
+    pub fn of_job(&self) -> [Option<Rc<AnyInterface<NodeFabric>>>; 2] {
+        [&self.job, &self.beside].map(|it| it.interface.borrow().clone())
     }
 
     /// # Errors
@@ -126,9 +160,9 @@ impl PortalsState {
     #[cold]
     fn none(&self, handle: u32, without: Error) -> Answer<Rc<Ni>> {
         // What is open says what is wrong with a handle that is of neither.
-        let any = self.open.borrow().clone().or_else(|| self.host.borrow().clone());
+        let any = self.all().next();
         match any {
-            Some(_) if Handle(handle).interface() == HOST => Err(without.into()),
+            Some(_) if matches!(Handle(handle).interface(), HOST | BESIDE) => Err(without.into()),
             Some(ni) => Ok(ni),
             None => refuse!(without: "no interface is open: call PtlNIInit first"),
         }
@@ -155,12 +189,7 @@ impl interfaces::Answer<c_int> for Answer {
 #[inline(never)]
 fn failed(cx: &'static Cx, function: &str, failure: &Failure, arguments: String) -> c_int {
     let code = failure.code;
-    let ended = |open: &RefCell<Option<Rc<Ni>>>| {
-        open.borrow()
-            .as_ref()
-            .is_some_and(|ni| ni.interface.agent_has_ended())
-    };
-    let alone = ended(&state(cx).open) || ended(&state(cx).host);
+    let alone = state(cx).all().any(|ni| ni.interface.agent_has_ended());
     let sentence = if failure.why.is_empty() && code == Error::Fail && alone {
         format!(
             "{function}({arguments}): this host's Portals agent has ended, or does not serve this process any longer"

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use farpost_mapped::Window;
-use farpost_node::{Interface, NodeFabric};
+use farpost_node::{Credentials, Interface, NodeFabric};
 use farpost_rsm::{
     Barrier, Code, Controller, Export, Identity, Import, Memory, Request, Rsm, RsmError, fail,
 };
@@ -107,6 +107,11 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
         &node.settings.wait,
     );
     rsm.set_relax(Some(roll::relax));
+    let job = Rc::clone(&node.job);
+    rsm.set_vouched(move |peer| {
+        let Credentials { uid, gid, groups } = farpost_node::credentials(&job, peer.0)?;
+        Some(Identity { uid, gid, groups })
+    });
     let library = Library {
         rsm,
         controllers: RefCell::new(HandleTable::new(HandleKind::Controller)),

@@ -115,7 +115,7 @@ impl<F: Fabric> Rdma<F> {
 
     /// Make the sender of the next request the owner.
     fn admit(&self, state: &mut RdmaState<F>, pio: &Pio<F>) -> bool {
-        let may = |asked: &BlockRequest| matches!(asked.purpose, Purpose::Rpc(_)) || !state.posted.is_empty();
+        let may = |asked: &BlockRequest| state.has_memory_for(asked);
         let Some(index) = state.asked.iter().position(may) else {
             return false;
         };

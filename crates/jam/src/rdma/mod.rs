@@ -28,6 +28,7 @@ mod incoming;
 
 use crate::bulk::{Buffer, Exposed, Fetch};
 use crate::faults::Faults;
+use crate::leftover::Leftover;
 use crate::message::{Header, Message, Service};
 use crate::pio::{Pio, words_of};
 use crate::{JamError, JamTunables, MAX_WORDS, crc16};
@@ -184,6 +185,7 @@ struct RdmaState<F: Fabric> {
 pub struct Rdma<F: Fabric> {
     fabric: Rc<F>,
     faults: Rc<Faults<F>>,
+    leftover: Rc<Leftover>,
     most: usize,
     silence: Duration,
     state: RefCell<RdmaState<F>>,
@@ -208,10 +210,15 @@ impl Transfer {
 pub struct Posted(u64);
 
 impl<F: Fabric> Rdma<F> {
-    pub(crate) fn new(faults: Rc<Faults<F>>, fabric: Rc<F>, tunables: &JamTunables) -> Self {
+    pub(crate) fn new(
+        (faults, leftover): (Rc<Faults<F>>, Rc<Leftover>),
+        fabric: Rc<F>,
+        tunables: &JamTunables,
+    ) -> Self {
         Self {
             fabric,
             faults,
+            leftover,
             most: usize::try_from(tunables.rpc_max).unwrap_or(usize::MAX),
             silence: Duration::from_millis(tunables.owner_silence),
             busy: Cell::new(false),
@@ -270,6 +277,7 @@ impl<F: Fabric> Rdma<F> {
             sent: 0,
         });
         self.busy.set(true);
+        self.leftover.tell();
         Ok(Transfer(id))
     }
 
@@ -319,6 +327,31 @@ impl<F: Fabric> Rdma<F> {
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.get()
+    }
+
+    /// Whether blocks of this process's, or blocks to it that have memory to go to, are on their way. One that waits for
+    /// memory does not count: it may wait for ever.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let state = &*self.state.borrow();
+        let comes = |asked: &BlockRequest| state.has_memory_for(asked);
+        !state.sending.is_empty()
+            || state.active.is_some()
+            || !state.answers.is_empty()
+            || state.asked.iter().any(comes)
+    }
+
+    /// Whether something waits for what nobody announces: room, or the end of a fetch.
+    pub(crate) fn looks_again(&self) -> bool {
+        let state = &*self.state.borrow();
+        let held_up =
+            |block: &OutgoingBlock<F>| !block.asked || block.granted && block.sent < block.bytes.get().len();
+        let fetches = |active: &ActiveTransfer<F>| matches!(active.source, BlockSource::Fetch(_));
+        !state.answers.is_empty()
+            || state.active.as_ref().is_some_and(fetches)
+            || state
+                .sending
+                .values()
+                .any(|queue| queue.front().is_some_and(held_up))
     }
 
     /// Whether a block is on its way here: no other high-priority message is taken in meanwhile.
@@ -479,6 +512,11 @@ impl<F: Fabric> Rdma<F> {
 }
 
 impl<F: Fabric> RdmaState<F> {
+    /// Whether a block can come: memory for the user's has been posted, and for arguments it is made.
+    fn has_memory_for(&self, asked: &BlockRequest) -> bool {
+        matches!(asked.purpose, Purpose::Rpc(_)) || !self.posted.is_empty()
+    }
+
     /// The block under way to `to`, if it has this number.
     fn first_to(&mut self, to: Peer, id: u32) -> Option<&mut OutgoingBlock<F>> {
         self.sending

@@ -23,8 +23,6 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long an agent may take for an answer before somebody is told.
-const SILENCE: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -33,8 +31,31 @@ struct Socket {
     socket: OwnedFd,
     beside: RefCell<Vec<OwnedFd>>,
     agent: i32,
+    /// How long it may take for an answer before that is said, and as long again before it is given up.
+    patience: Duration,
     say: fn(&str),
-    said: Cell<bool>,
+    /// It has been given up.
+    silent: Rc<Cell<bool>>,
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+fn is_stopped(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may have anything in it.
+    let state = status
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
+/// What is wrong with an agent that does not answer.
+fn silence(agent: i32, patience: Duration) -> String {
+    let stopped = if is_stopped(agent) { ": it is stopped" } else { "" };
+    format!(
+        "this host's Portals agent, process {agent}, has not answered for {:.0} s{stopped}",
+        patience.as_secs_f64()
+    )
 }
 
 impl Link for Socket {
@@ -42,17 +63,21 @@ impl Link for Socket {
         let beside = self.beside.take();
         let shown: Vec<_> = beside.iter().map(AsFd::as_fd).collect();
         send(&self.socket, request, &shown).ok()?;
+        let mut said = false;
         loop {
             match receive(&self.socket) {
                 Ok(Some((words, _))) => return Some(words),
+                Err(Errno::AGAIN) if !said => {
+                    said = true;
+                    (self.say)(&silence(self.agent, self.patience));
+                }
                 Err(Errno::AGAIN) => {
-                    if !self.said.replace(true) {
-                        (self.say)(&format!(
-                            "this host's Portals agent, process {}, has not answered for {} s: is it stopped?",
-                            self.agent,
-                            SILENCE.as_secs()
-                        ));
-                    }
+                    (self.say)(&format!(
+                        "{}: it is given up",
+                        silence(self.agent, 2 * self.patience)
+                    ));
+                    self.silent.set(true);
+                    return None;
                 }
                 _ => return None,
             }
@@ -90,6 +115,7 @@ impl Node {
         let deadline = Instant::now() + self.settings.start_timeout();
         loop {
             let link = self.link(owner, own, deadline, say)?;
+            let (agent, patience, silent) = (link.agent, link.patience, Rc::clone(&link.silent));
             // Every look asks the agent: what it has to say comes by the question that waits.
             let wait = WaitTunables {
                 spin_us: 0,
@@ -98,6 +124,7 @@ impl Node {
             let policy = WaitPolicy::new(&wait, 1, 1, Rc::clone(self.fabric.clock()));
             match Member::join(Box::new(link), pid, limits, policy) {
                 Ok(member) => return Ok(AnyInterface::Host(Box::new(member))),
+                Err(_) if silent.get() => return Err(failed(silence(agent, 2 * patience))),
                 // It was about to end.
                 Err(refusal) if refusal.ended && Instant::now() < deadline => {}
                 Err(refusal) => return Err(refusal),
@@ -138,7 +165,8 @@ impl Node {
                 "user {uid} holds the address of user {owner}'s Portals agent on this host: it gets to see nothing of this process"
             )));
         }
-        set_socket_timeout(&socket, Timeout::Recv, Some(SILENCE))
+        let patience = Duration::from_millis(self.settings.portals_agent.host_patience);
+        set_socket_timeout(&socket, Timeout::Recv, Some(patience))
             .map_err(|e| fault("setting a socket's patience", &e))?;
         let memory = File::options().read(true).write(true).open("/proc/self/mem");
         let memory =
@@ -149,8 +177,9 @@ impl Node {
             socket,
             beside: RefCell::new(vec![memory.into(), job]),
             agent: agent.pid.as_raw_nonzero().get(),
+            patience,
             say,
-            said: Cell::new(false),
+            silent: Rc::default(),
         })
     }
 }

@@ -210,7 +210,7 @@ impl<F: Fabric> Core<F> {
         let (routes, fabric) = (Rc::clone(&self.routes), Rc::clone(&self.fabric));
         let ended = |number: u32| {
             let ended = |peer: Peer| peer != fabric.me() && fabric.has_ended(peer);
-            ended(Peer(number)) || ended(routes.via(number).unwrap_or(Peer(number)))
+            ended(routes.process_of(number)) || ended(routes.via(number).unwrap_or(Peer(number)))
         };
         while let Some(number) = self.clients[at].objects.library.awaited_of(ended) {
             self.forward(at);

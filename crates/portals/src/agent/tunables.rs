@@ -15,6 +15,8 @@ farpost_tunables::tunables! {
         objects: "FARPOST_PORTALS_AGENT_OBJECTS" = 64 << 20, 4096..=1 << 36, "bytes";
         /// Time for which a client that takes no events holds up those who send to it. Then what comes for it is dropped.
         patience: "FARPOST_PORTALS_AGENT_PATIENCE" = 2000, 0..=600_000, "milliseconds";
+        /// Time for which an agent of the host (`PTL_IFACE_HOST`) may leave a question unanswered before that is said; after as long again calls fail. It answers within a second, if only that nothing has come.
+        host_patience: "FARPOST_PORTALS_HOST_PATIENCE" = 10_000, 1500..=3_600_000, "milliseconds";
     }
 }
 

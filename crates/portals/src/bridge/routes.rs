@@ -5,9 +5,15 @@ use crate::owner::Owner;
 use farpost_fabric::{Peer, SegmentId};
 
 /// Which processes are reached by way of an agent.
+///
+/// Each client may have an interface of its own in its process as well, *beside* the agent's. It has a number behind those of all
+/// processes, and is reached directly; its messages have envelopes, since the fabric knows its process by another number.
 #[derive(Clone, Debug)]
 pub struct Routes {
+    /// By number; behind the processes, the interfaces beside.
     via: Vec<Peer>,
+    /// The processes of those, in this order.
+    beside: Vec<u32>,
     owner: Owner,
 }
 
@@ -24,6 +30,7 @@ impl Routes {
         }
         let routes = Self {
             via,
+            beside: Vec::new(),
             owner: Owner::Program,
         };
         for (_, agent) in clients {
@@ -35,9 +42,47 @@ impl Routes {
         routes
     }
 
-    /// The same for the interfaces of `owner`.
-    pub fn of(self, owner: Owner) -> Self {
+    /// The same, and each client may have an inline interface beside the agent's. Their [numbers](Self::number_beside) are those
+    /// that follow the processes'.
+    pub fn with_interfaces_beside(mut self) -> Self {
+        let processes = self.processes();
+        self.beside = (0..processes).filter(|number| self.is_client(*number)).collect();
+        self.via.truncate(processes as usize);
+        self.via.extend(self.beside.iter().copied().map(Peer));
+        self
+    }
+
+    /// The same for the interfaces of `owner`. MPI has none beside another.
+    pub fn of(mut self, owner: Owner) -> Self {
+        if owner == Owner::Mpi {
+            self.via.truncate(self.processes() as usize);
+            self.beside.clear();
+        }
         Self { owner, ..self }
+    }
+
+    /// Processes of the job.
+    pub fn processes(&self) -> u32 {
+        (self.via.len() - self.beside.len()) as u32
+    }
+
+    /// The number of the inline interface that client `number` may have beside the agent's.
+    pub fn number_beside(&self, number: u32) -> Option<u32> {
+        let at = self.beside.binary_search(&number).ok()?;
+        Some(self.processes() + at as u32)
+    }
+
+    /// The processes that may have an interface beside the agent's, in the order of the numbers of these.
+    pub fn beside(&self) -> &[u32] {
+        &self.beside
+    }
+
+    /// Whose interface `number` is: that process's, or one beside an agent's.
+    #[inline]
+    pub fn process_of(&self, number: u32) -> Peer {
+        let beside = number.checked_sub(self.processes());
+        let of = beside.and_then(|at| self.beside.get(at as usize));
+        Peer(of.copied().unwrap_or(number))
     }
 
     /// Whose interfaces are reached so.
@@ -61,21 +106,21 @@ impl Routes {
         self.via.get(number as usize).copied()
     }
 
-    /// Whether `number` is some agent's client.
+    /// Whether messages of and for `number` have envelopes: it is some agent's client, or beside one.
     #[inline]
     pub fn is_client(&self, number: u32) -> bool {
         self.via(number).is_some_and(|via| via.0 != number)
     }
 
-    /// The clients of `agent`.
+    /// The clients of `agent`, which is one.
     pub fn clients_of(&self, agent: Peer) -> impl Iterator<Item = u32> + '_ {
-        (0u32..)
+        (0..self.processes())
             .zip(&self.via)
             .filter(move |(number, via)| **via == agent && *number != agent.0)
             .map(|(number, _)| number)
     }
 
-    /// Processes of the job.
+    /// Numbers that there are.
     pub fn size(&self) -> u32 {
         self.via.len() as u32
     }

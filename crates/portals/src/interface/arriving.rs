@@ -1,7 +1,7 @@
 //! What arrives: the interface as the network layer sees it. Matching is done here, where the message is found. Fast path.
 
 use super::{Interface, InterfaceState};
-use crate::bridge::{ENVELOPE_BYTES, open_envelope};
+use crate::bridge::{ENVELOPE_BYTES, Routes, open_envelope};
 use crate::library::{DropReason, HEADER_BYTES, MessageKind, Outgoing, Verdict};
 use crate::malformed::{self, error};
 use crate::memory::{Segments, user};
@@ -47,24 +47,25 @@ impl<F: Fabric> Upcalls<'_, F> {
         }
     }
 
-    /// A message that an agent sent for one of its clients. It speaks for nobody else.
+    /// A message with an envelope: that an agent sent for one of its clients, or of or for an interface beside an agent's. Nobody speaks for
+    /// anybody else.
     #[inline(never)]
     fn arrived_by_agent(
         &mut self,
-        id: RxId,
         from: Peer,
         bytes: &[u8],
         length: u64,
         inline: Option<&[u8]>,
     ) -> Placement {
-        let me = self.0.fabric().me().0;
+        let me = self.0.number;
         let opened = open_envelope(bytes).filter(|(_, to, source)| {
-            let routes = self.0.routes.as_ref();
-            *to == me
-                && routes.is_some_and(|routes| routes.is_client(*source) && routes.speaks_for(from, *source))
+            let right = |routes: &Routes| {
+                (self.0.beside || routes.is_client(*source)) && routes.speaks_for(from, *source)
+            };
+            *to == me && self.0.routes.as_deref().is_some_and(right)
         });
         match opened {
-            Some((header, _, source)) => self.arrived(id, Peer(source), &header, length, inline),
+            Some((header, _, source)) => self.matched(Peer(source), &header, length, inline),
             None => {
                 self.refused(from, bytes, DropReason::Malformed);
                 Placement::unwanted(inline.is_some() || length == 0)
@@ -72,47 +73,9 @@ impl<F: Fabric> Upcalls<'_, F> {
         }
     }
 
-    /// A message is dropped; its initiator is released, if it waits.
-    #[cold]
-    fn drop(
-        &self,
-        state: &mut InterfaceState,
-        (from, header): (Peer, &[u8]),
-        reason: DropReason,
-        answer: Option<Outgoing>,
-    ) {
-        let fabric = &**self.0.fabric();
-        fabric.add_register(fabric.me(), reason.register(), 1);
-        self.refused(from, header, reason);
-        if let Some(answer) = answer {
-            self.0.post(state, answer);
-        }
-    }
-
-    #[cold]
-    fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
-        if reason == DropReason::Malformed {
-            let value = header.first().copied().map_or(u64::MAX, u64::from);
-            malformed::record(&**self.0.fabric(), from, error!("a Portals header", value));
-        }
-    }
-}
-
-impl<F: Fabric> Upper for Upcalls<'_, F> {
-    const AT_ONCE: usize = HEADER_BYTES;
-
+    /// A message of process or interface `from`.
     #[inline(always)]
-    fn arrived(
-        &mut self,
-        id: RxId,
-        from: Peer,
-        header: &[u8],
-        length: u64,
-        inline: Option<&[u8]>,
-    ) -> Placement {
-        if header.len() == ENVELOPE_BYTES {
-            return self.arrived_by_agent(id, from, header, length, inline);
-        }
+    fn matched(&mut self, from: Peer, header: &[u8], length: u64, inline: Option<&[u8]>) -> Placement {
         let state = &mut *self.0.state.borrow_mut();
         if state.outbox[Channel::Answer as usize].len() >= ANSWERS && is_request(header) {
             // Whoever asks more than can be answered comes again.
@@ -184,10 +147,55 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
         }
     }
 
+    /// A message is dropped; its initiator is released, if it waits.
+    #[cold]
+    fn drop(
+        &self,
+        state: &mut InterfaceState,
+        (from, header): (Peer, &[u8]),
+        reason: DropReason,
+        answer: Option<Outgoing>,
+    ) {
+        let fabric = &**self.0.fabric();
+        fabric.add_register(fabric.me(), reason.register(), 1);
+        self.refused(from, header, reason);
+        if let Some(answer) = answer {
+            self.0.post(state, answer);
+        }
+    }
+
+    #[cold]
+    fn refused(&self, from: Peer, header: &[u8], reason: DropReason) {
+        if reason == DropReason::Malformed {
+            let value = header.first().copied().map_or(u64::MAX, u64::from);
+            malformed::record(&**self.0.fabric(), from, error!("a Portals header", value));
+        }
+    }
+}
+
+impl<F: Fabric> Upper for Upcalls<'_, F> {
+    const AT_ONCE: usize = HEADER_BYTES;
+
+    #[inline(always)]
+    fn arrived(
+        &mut self,
+        _: RxId,
+        from: Peer,
+        header: &[u8],
+        length: u64,
+        inline: Option<&[u8]>,
+    ) -> Placement {
+        // Beside an agent's interface nothing is for the process itself.
+        if header.len() == ENVELOPE_BYTES || self.0.beside {
+            return self.arrived_by_agent(from, header, length, inline);
+        }
+        self.matched(from, header, length, inline)
+    }
+
     #[inline(always)]
     fn arrived_at_once(&mut self, from: Peer, body: usize, word: impl Fn(usize) -> u64) -> bool {
         let state = &mut *self.0.state.borrow_mut();
-        if !state.open {
+        if !state.open || self.0.beside {
             return false;
         }
         let fabric = &**self.0.fabric();
@@ -218,6 +226,7 @@ impl<F: Fabric> Upper for Upcalls<'_, F> {
     ) -> bool {
         let state = &mut *self.0.state.borrow_mut();
         if header.len() == ENVELOPE_BYTES
+            || self.0.beside
             || !state.open
             || state.outbox[Channel::Answer as usize].len() >= ANSWERS
         {

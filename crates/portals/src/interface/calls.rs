@@ -110,7 +110,7 @@ impl<F: Fabric> Backend for Interface<F> {
     }
 
     fn distance(&self, peer: Peer) -> Distance {
-        self.fabric().distance(peer)
+        self.fabric().distance(self.process_of(peer.0))
     }
 }
 

@@ -15,11 +15,13 @@ use crate::net::{Net, NetTunables};
 use crate::owner::Owner;
 use crate::swap::Swap;
 use crate::types::Limits;
-use farpost_fabric::Fabric;
 use farpost_fabric::wait::{WaitPolicy, WaitTunables};
+use farpost_fabric::{Fabric, Peer};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+pub use crate::library::BESIDE;
 
 /// What calls and the network layer's news change.
 struct InterfaceState {
@@ -44,6 +46,9 @@ pub struct Interface<F: Fabric> {
     waits: Waits,
     /// Where some processes are reached by way of agents.
     routes: Option<Rc<Routes>>,
+    /// It is beside an agent's: its number is another than its process's, and all of its messages have envelopes.
+    beside: bool,
+    number: u32,
 }
 
 impl<F: Fabric> Interface<F> {
@@ -77,7 +82,8 @@ impl<F: Fabric> Interface<F> {
         desired: Option<&Limits>,
         opening: u32,
     ) -> Result<Self, Error> {
-        let library = Library::new(0, opening, fabric.me().0, processes, desired)?;
+        let number = fabric.me().0;
+        let library = Library::new(0, opening, number, processes, desired)?;
         Ok(Self {
             waits: Waits::new(WaitPolicy::of(wait, &*fabric)),
             net: Net::of(owner, fabric, config),
@@ -91,7 +97,34 @@ impl<F: Fabric> Interface<F> {
             handlers: Handlers::default(),
             waiting: Cell::new(false),
             routes: None,
+            beside: false,
+            number,
         })
+    }
+
+    /// The inline interface of a process that has, or may have, another one by way of an agent: as `routes` number it. Handles tell
+    /// [which](BESIDE).
+    ///
+    /// # Errors
+    /// [`Error::PidInvalid`]: `routes` or `processes` do not have it.
+    pub fn beside(
+        fabric: Rc<F>,
+        (config, wait): (&NetTunables, &WaitTunables),
+        processes: Rc<Processes>,
+        desired: Option<&Limits>,
+        routes: Rc<Routes>,
+    ) -> Result<Self, Error> {
+        let number = routes.number_beside(fabric.me().0).ok_or(Error::PidInvalid)?;
+        let library = Library::new(BESIDE, 0, number, Rc::clone(&processes), desired)?;
+        let mut made = Self::new(fabric, config, wait, processes, None, 0)?.with_routes(routes);
+        made.state.get_mut().library = library;
+        (made.beside, made.number) = (true, number);
+        Ok(made)
+    }
+
+    /// Whose interface a number is.
+    fn process_of(&self, number: u32) -> Peer {
+        (self.routes.as_ref()).map_or(Peer(number), |routes| routes.process_of(number))
     }
 
     /// In a job where some processes are reached by way of agents: they are told from whom and for whom messages are.

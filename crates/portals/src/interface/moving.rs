@@ -38,7 +38,7 @@ impl<F: Fabric> Interface<F> {
             hdr_data,
             #[inline(always)]
             |to, header, body| {
-                if self.routes.as_ref().is_some_and(|routes| routes.is_client(to)) {
+                if self.routes.as_ref().is_some_and(|_| self.has_envelope(to)) {
                     return false;
                 }
                 let (words, half) = header.words();
@@ -97,6 +97,12 @@ impl<F: Fabric> Interface<F> {
         }
     }
 
+    /// Whether a message for `to` has to say for whom it is, or of whom.
+    #[inline]
+    fn has_envelope(&self, to: u32) -> bool {
+        self.beside || self.routes.as_ref().is_some_and(|routes| routes.is_client(to))
+    }
+
     #[inline]
     fn try_send(&self, channel: Channel, message: &Outgoing) -> Option<Departure> {
         let Outgoing {
@@ -107,8 +113,8 @@ impl<F: Fabric> Interface<F> {
         } = message;
         let send = |to, header: &[u8]| self.net.send(to, channel, header, body, *token).ok();
         match &self.routes {
-            Some(routes) if routes.is_client(*to) => {
-                send(routes.via(*to)?, &envelope(header, *to, self.fabric().me().0))
+            Some(routes) if self.has_envelope(*to) => {
+                send(routes.via(*to)?, &envelope(header, *to, self.number))
             }
             _ => send(Peer(*to), header),
         }

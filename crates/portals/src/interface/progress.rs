@@ -4,8 +4,8 @@ use super::Interface;
 use super::arriving::Upcalls;
 use crate::backend::{Waiting, Waits};
 use crate::network_interface::NetworkInterface;
+use farpost_fabric::Fabric;
 use farpost_fabric::wait::Pause;
-use farpost_fabric::{Fabric, Peer};
 use std::time::Duration;
 
 /// Longest sleep while something is under way that rings nobody when it moves.
@@ -42,7 +42,7 @@ impl<F: Fabric> Waiting for Interface<F> {
             .filter(|peer| {
                 let via = self.routes.as_ref().and_then(|routes| routes.via(*peer));
                 let is_gone = |peer| self.fabric().is_gone(peer);
-                is_gone(Peer(*peer)) || via.is_some_and(|via| via.0 != *peer && is_gone(via))
+                is_gone(self.process_of(*peer)) || via.is_some_and(|via| via.0 != *peer && is_gone(via))
             })
             .collect();
         if ended.is_empty() {

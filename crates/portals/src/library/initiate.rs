@@ -105,7 +105,7 @@ impl Library {
             // What is to be acknowledged is kept until then.
             return Ok(false);
         }
-        let header = target.header(MessageKind::Put, self.interface, NO_ANSWER, hdr_data);
+        let header = target.header(MessageKind::Put, self.network, NO_ANSWER, hdr_data);
         if !send(to, &header, body) {
             return Ok(false);
         }
@@ -264,7 +264,7 @@ impl Library {
         let asks = if answer == Answer::None { NO_ANSWER } else { token };
         Ok(Outgoing {
             to: peer,
-            header: target.header(kind, self.interface, asks, data).encode(),
+            header: target.header(kind, self.network, asks, data).encode(),
             body: body.unwrap_or_default(),
             token,
         })

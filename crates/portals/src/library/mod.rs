@@ -28,7 +28,7 @@ pub use access::AccessEntry;
 pub(crate) use descriptor::memory_of;
 pub use drops::{DropReason, Drops};
 pub use initiate::Target;
-pub use processes::Processes;
+pub use processes::{Pid, Processes};
 pub use receive::Verdict;
 pub use wire::{HEADER_BYTES, Header, MessageKind, NO_ANSWER};
 pub use without_body::lose_body;
@@ -82,9 +82,14 @@ impl Named for MatchEntry {
     }
 }
 
+/// Number, in handles, of a job's interface that is beside another of its process; that one's is 0.
+pub const BESIDE: u8 = 2;
+
 /// One network interface's objects.
 pub struct Library {
     interface: u8,
+    /// In headers: of which interfaces it is one. The two that a process of a job may have reach each other.
+    network: u8,
     opening: u32,
     handle: Handle,
     me: Identity,
@@ -156,6 +161,7 @@ impl Library {
         operations.reserve(256);
         Self {
             interface: interface & 7,
+            network: if interface == BESIDE { 0 } else { interface & 7 },
             opening: generation,
             handle: Handle::new(HandleKind::Ni, interface, 0, generation),
             me: identity,

@@ -132,7 +132,7 @@ impl Library {
             kind,
             pt_index: 0,
             ac_index: 0,
-            interface: self.interface,
+            interface: self.network,
             operation,
             match_bits: 0,
             offset,
@@ -176,7 +176,7 @@ impl Library {
     ) -> Result<(u32, u64, u64), DropReason> {
         let pt_index = u32::from(header.pt_index);
         self.again = LastRequest::NONE;
-        if header.interface != self.interface {
+        if header.interface != self.network {
             return Err(DropReason::UnknownProcess);
         }
         let list = self

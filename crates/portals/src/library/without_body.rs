@@ -39,7 +39,7 @@ impl Library {
         if length > isize::MAX as u64 {
             return Err(Error::MdIllegal);
         }
-        let header = target.header(MessageKind::PutHeader, self.interface, length, hdr_data);
+        let header = target.header(MessageKind::PutHeader, self.network, length, hdr_data);
         Ok(Outgoing {
             to,
             header: header.encode(),

@@ -201,14 +201,15 @@ impl<F: Fabric + 'static> World<F> {
             .iter()
             .flat_map(|(agent, of)| of.iter().map(|(client, _)| (*client, Peer(*agent))))
             .collect();
-        let routes = Rc::new(Routes::new(size, &pairs));
-        let processes = Rc::new(Processes::on_one_host(size, 7, 9));
+        let routes = Rc::new(Routes::new(size, &pairs).with_interfaces_beside());
+        let processes = Rc::new(Processes::on_one_host(routes.size(), 7, 9));
         let settings = AgentTunables {
             sends: config.sends,
             pendings: config.pendings,
             memory: config.memory,
             objects: config.objects,
             patience: config.patience,
+            ..AgentTunables::default()
         };
         let agents: Vec<(u32, Agent<F>)> = clients
             .iter()
@@ -255,6 +256,17 @@ impl<F: Fabric + 'static> World<F> {
         }
     }
 
+    /// Open the inline interface beside a client's; its number.
+    pub fn open_beside(&mut self, client: u32, net: &NetTunables) -> u32 {
+        let number = self.routes.number_beside(client).expect("a client");
+        let (fabric, processes) = (Rc::clone(self.fabric(client)), Rc::clone(&self.processes));
+        let settings = (net, &WaitTunables::default());
+        let made = Interface::beside(fabric, settings, processes, None, Rc::clone(&self.routes));
+        let made = AnyInterface::Inline(Box::new(made.expect("opened")));
+        self.members.push((number, Member::new(made, None)));
+        number
+    }
+
     pub fn numbers(&self) -> Vec<u32> {
         self.members.iter().map(|(number, _)| *number).collect()
     }
@@ -273,7 +285,7 @@ impl<F: Fabric + 'static> World<F> {
     }
 
     pub fn fabric(&self, number: u32) -> &Rc<F> {
-        &self.fabrics[number as usize]
+        &self.fabrics[self.routes.process_of(number).index()]
     }
 
     pub fn agent(&self, number: u32) -> Ref<'_, Agent<F>> {

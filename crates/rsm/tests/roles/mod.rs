@@ -108,6 +108,7 @@ roles! {
     what_publishing_checks: publishing by 2;
     puts_and_gets_of_all_kinds: accesses by 2;
     who_may_connect: rights by 3;
+    lies_about_users: liars by 3;
     withdrawn_while_connected: withdrawn by 3;
     another_list_for_those_who_come_later: republished by 3;
     signals_are_counted: signals by 3;
@@ -538,6 +539,82 @@ async fn rights<F: Fabric>(end: &End<F>) {
     }
     end.barrier().await;
     assert_eq!(end.fabric.take_faults().0, vec![]);
+}
+
+/// The exporter knows who its peers are; what their libraries take them for lets them into nothing.
+async fn liars<F: Fabric>(end: &End<F>) {
+    let rsm = open(end);
+    if end.me() == 0 {
+        rsm.set_vouched(|peer| {
+            let identity = |uid, groups: &[u32]| Identity {
+                uid,
+                gid: uid,
+                groups: groups.to_vec(),
+            };
+            match peer.0 {
+                1 => Some(identity(101, &[])),
+                2 => Some(identity(102, &[9, 100])),
+                _ => None,
+            }
+        });
+        let memory = rsm.memory(4096).unwrap();
+        let make = |mask| {
+            rsm.export(main_controller(&rsm), &memory, 4096, Perm(mask))
+                .unwrap()
+        };
+        let (secret, listed, open_to_all) = (make(0o640), make(0o600), make(0o444));
+        secret.publish(ID, &[]).unwrap();
+        listed
+            .publish(ID + 1, &[entry(1, 0o604), entry(2, 0o660)])
+            .unwrap();
+        open_to_all.publish(ID + 2, &[]).unwrap();
+        end.barrier().await;
+        end.barrier().await;
+        // Who says that it may do more than it may is not believed when others are admitted.
+        secret.republish(&[entry(2, 0o640)]).unwrap();
+        listed.republish(&[]).unwrap();
+        end.barrier().await;
+        end.barrier().await;
+        return;
+    }
+    end.barrier().await;
+    let (uid, groups): (_, &[u32]) = if end.me() == 1 {
+        (101, &[])
+    } else {
+        (102, &[9, 100])
+    };
+    let honest = of(end.fabric.clone(), uid, uid, groups);
+    let liar = of(end.fabric.clone(), 100, 100, &[]);
+    let try_as = |rsm: &Rsm<F>, id, perm| code(rsm.connect(main_controller(rsm), 0, id, Perm(perm)));
+    let refused = |outcome: Option<Code>| {
+        // What is not for it the fabric denies, or does not show.
+        matches!(outcome, Some(Code::PERM_DENIED | Code::SEG_NOT_PUBLISHED))
+    };
+    const DENIED: Option<Code> = Some(Code::PERM_DENIED);
+    if end.me() == 1 {
+        assert_eq!(try_as(&honest, ID, 0o400), DENIED);
+        assert!(refused(try_as(&liar, ID, 0o400)) && refused(try_as(&liar, ID, 0o600)));
+        assert_eq!(try_as(&honest, ID + 1, 0o400), None);
+        assert_eq!(try_as(&liar, ID + 1, 0o400), None);
+        assert!(refused(try_as(&liar, ID + 1, 0o600)));
+    } else {
+        assert_eq!(try_as(&honest, ID, 0o400), None);
+        assert_eq!(try_as(&honest, ID, 0o600), DENIED);
+        assert_eq!(try_as(&liar, ID, 0o400), None);
+        assert!(refused(try_as(&liar, ID, 0o600)));
+        assert_eq!(try_as(&honest, ID + 1, 0o600), None);
+    }
+    assert_eq!(try_as(&honest, ID + 2, 0o400), None);
+    // A connection without any right gives none when others are admitted.
+    let nothing = connect(end, &liar, 0, ID, Perm::NONE).await;
+    end.barrier().await;
+    end.barrier().await;
+    assert!(refused(try_as(&liar, ID, 0o600)) || end.me() == 1);
+    if end.me() == 1 {
+        assert!(try_as(&liar, ID, 0o400).is_some() && try_as(&liar, ID + 1, 0o400).is_some());
+    }
+    drop(nothing);
+    end.barrier().await;
 }
 
 async fn withdrawn<F: Fabric>(end: &End<F>) {

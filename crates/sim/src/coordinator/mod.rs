@@ -4,6 +4,7 @@
 //! A process runs until it has asked something that it has to wait for; meanwhile all others stand still. What it does between two questions takes no
 //! virtual time but what it says it spent.
 
+mod polling;
 mod questions;
 mod sockets;
 
@@ -11,6 +12,7 @@ use crate::core::Core;
 use crate::ranks::{Idle, RunError};
 use crate::time::Ps;
 use farpost_simlink::wire::Compute;
+use polling::Polling;
 use questions::{Done, Seat, Waiting};
 pub use sockets::{Connection, Listener, OtherThreads, Said, without_randomisation};
 use std::time::{Duration, Instant};
@@ -63,6 +65,8 @@ pub struct Coordinator<W> {
     threaded: bool,
     /// Nothing happens but that processes wait.
     still: Option<Still>,
+    /// What programs do while nothing happens on the machine.
+    polling: Polling,
     /// Processes known to have ended before their time.
     deaths: u32,
     watch: W,
@@ -74,6 +78,8 @@ pub struct Coordinator<W> {
 /// Real time in which nothing happens but that processes wait.
 struct Still {
     begun: Instant,
+    /// Looks one after the other that found threads computing.
+    computing: u32,
     /// Since then no thread has computed either.
     since: Instant,
     told: bool,
@@ -83,6 +89,7 @@ impl Still {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
+            computing: 0,
             since: Instant::now(),
             told: false,
         }
@@ -101,6 +108,8 @@ enum Threads {
 const WATCHED: u64 = 1 << 12;
 /// In this time of real time a launcher sees that a process has ended.
 const LAUNCHER: Duration = Duration::from_millis(200);
+/// A thread that computes does so at more looks than this one after the other; the one that speaks may be on its way to sleep at some.
+const LOOKS: u32 = 16;
 /// Real time between turns in which nothing happens but outside of the machine.
 const NAP: Duration = Duration::from_millis(1);
 /// Longest wait for a process without that question.
@@ -117,6 +126,7 @@ impl<W: Watch> Coordinator<W> {
             away: Vec::new(),
             resting: Vec::new(),
             still: None,
+            polling: Polling::default(),
             threaded: false,
             deaths: 0,
             watch,
@@ -201,6 +211,9 @@ impl<W: Watch> Coordinator<W> {
             };
             self.resting.retain(|other| *other != rank);
             let done = self.turn(rank);
+            if !matches!(done, Done::Waits) {
+                self.polling.is_over(&self.core);
+            }
             match done {
                 Done::Waits => {}
                 Done::Ended => self.core.kernel.procs.schedule.end(),
@@ -225,7 +238,8 @@ impl<W: Watch> Coordinator<W> {
             if self.turns.is_multiple_of(WATCHED) && !self.watch.go_on(&self.core) {
                 return Err(CoordinatorError::NobodyLeft);
             }
-            let hangs = idle.count(&self.core, rank);
+            let calls = std::mem::take(&mut self.seats[rank as usize].calls);
+            let hangs = idle.count(&self.core, rank, calls);
             if !idle.is_long(&self.core) {
                 self.still = None;
             } else if !self.away.is_empty() {
@@ -246,30 +260,37 @@ impl<W: Watch> Coordinator<W> {
 
     /// What processes wait for may come from threads that are outside the library: from those that compute always, from others for some patience.
     fn threads(&mut self) -> Result<Threads, CoordinatorError> {
+        if self.threaded {
+            // Those that speak fall asleep meanwhile.
+            std::thread::sleep(NAP);
+            if !self.watch.go_on(&self.core) {
+                return Err(CoordinatorError::NobodyLeft);
+            }
+        }
         let doing = |seat: &Seat| seat.connection.as_ref().map(|it| it.threads());
         let most = self.seats.iter().filter_map(doing).max();
         let most = most.unwrap_or(OtherThreads::None);
         let before = std::mem::replace(&mut self.threaded, most > OtherThreads::None);
         let still = self.still.get_or_insert_with(Still::new);
         let late = |since: Instant| since.elapsed() > self.settings.patience;
+        still.computing = if most == OtherThreads::Compute {
+            still.computing + 1
+        } else {
+            0
+        };
+        if still.computing > LOOKS {
+            if late(still.begun) && !std::mem::replace(&mut still.told, true) {
+                self.watch.say("processes wait for each other and nothing is on its way on the machine, but some have threads that compute: they are waited for");
+            }
+            still.since = Instant::now();
+        }
         match most {
             // Whatever the last of them left, each process is to have looked for it.
-            OtherThreads::None if before => return Ok(Threads::HaveEnded),
-            OtherThreads::None => return Ok(Threads::None),
-            OtherThreads::Wait if late(still.since) => return Ok(Threads::None),
-            OtherThreads::Wait => {}
-            OtherThreads::Compute => {
-                if late(still.begun) && !std::mem::replace(&mut still.told, true) {
-                    self.watch.say("processes wait for each other and nothing is on its way on the machine, but some have threads that compute: they are waited for");
-                }
-                still.since = Instant::now();
-            }
+            OtherThreads::None if before => Ok(Threads::HaveEnded),
+            OtherThreads::None => Ok(Threads::None),
+            _ if late(still.since) => Ok(Threads::None),
+            _ => Ok(Threads::MayHelp),
         }
-        std::thread::sleep(NAP);
-        if !self.watch.go_on(&self.core) {
-            return Err(CoordinatorError::NobodyLeft);
-        }
-        Ok(Threads::MayHelp)
     }
 
     /// Nothing happens on the machine; programs wait outside the library, which is told when it lasts.

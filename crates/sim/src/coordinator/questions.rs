@@ -1,5 +1,6 @@
 //! What processes ask, and the answers.
 
+use super::polling::{self, Called};
 use super::{Connection, Coordinator, Said, Watch};
 use crate::adapter::Pair;
 use crate::calls::Reached;
@@ -25,10 +26,20 @@ pub(super) struct Seat {
     pub connection: Option<Box<dyn Connection>>,
     /// What it has to be answered when it has a turn.
     pub waiting: Option<Waiting>,
+    /// Its program has called since it last waited: it does not only wait.
+    pub calls: bool,
+    called: Called,
     /// Segments that it has imported.
     imported: Vec<(Reached, Grant)>,
     /// The last answer, as it went.
     answer: Vec<u8>,
+}
+
+impl Seat {
+    /// What its process has called, if it has not ended.
+    fn there(&self) -> Option<&Called> {
+        self.connection.as_ref().map(|_| &self.called)
+    }
 }
 
 /// A question that has to wait for its process's turn; time that was spent is spent.
@@ -122,6 +133,9 @@ impl<W: Watch> Coordinator<W> {
     pub(super) fn take_in(&mut self, rank: u32, bytes: &[u8]) -> Result<Option<Waiting>, String> {
         let question: Question<'_> = unpack(bytes).map_err(|_| "what it said is no question".to_owned())?;
         self.core.spend(Peer(rank), Ps(question.spent));
+        let seat = &mut self.seats[rank as usize];
+        seat.calls |= question.polls > 0;
+        self.polling.hear(&mut seat.called, question.polls, question.call);
         Ok((!matches!(question.ask, Ask::Back)).then(|| Waiting::Asked(bytes.to_vec())))
     }
 
@@ -138,10 +152,15 @@ impl<W: Watch> Coordinator<W> {
         let Ok(question) = unpack::<Question<'_>>(&bytes) else {
             return Some(Done::Gone("what it said is no question".into()));
         };
+        let only_looks = polling::only_looks(&question.ask);
         let next = match self.carry_out(rank, question.ask) {
             Ok(next) => next,
             Err(error) => Next::Answer(Reply::Failed(error.into())),
         };
+        let found = matches!(&next, Next::Answer(reply) if polling::found(reply));
+        if self.polling.lasts(&self.core, found || !only_looks) && self.away.is_empty() {
+            self.tell_of_polls();
+        }
         match next {
             Next::Answer(reply) => self.tell(rank, reply),
             Next::Later => {
@@ -168,6 +187,13 @@ impl<W: Watch> Coordinator<W> {
                 Some(Done::Ended)
             }
         }
+    }
+
+    #[cold]
+    fn tell_of_polls(&mut self) {
+        let processes = (0..).zip(&self.seats);
+        let there = processes.filter_map(|(rank, seat)| Some((rank, seat.there()?)));
+        self.watch.say(&self.polling.sentence(there));
     }
 
     fn tell(&mut self, rank: u32, reply: Reply) -> Option<Done> {

@@ -109,7 +109,7 @@ impl Side {
         if let Side::Generic(generic) = self
             && !mailbox.ended
         {
-            generic.tell_of_the_ended(&*mailbox.fabric);
+            generic.tell_of_the_ended(mailbox);
         }
     }
 }

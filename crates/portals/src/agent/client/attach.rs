@@ -79,6 +79,7 @@ impl<F: Fabric> Patience<'_, F> {
         fabric: &Rc<F>,
         mode: Mode,
         limits: &Limits,
+        routes: &Rc<Routes>,
         (inlet, own): (SegmentId, SegmentId),
     ) -> Result<Mailbox<F>, AttachError> {
         let agent = self.agent;
@@ -100,7 +101,7 @@ impl<F: Fabric> Patience<'_, F> {
         };
         // Both sides probe each other, so that neither finds out in the middle of something.
         let _ = fabric.can_transfer(agent);
-        let mut mailbox = Mailbox::new(Rc::clone(fabric), (agent, own), import, door)?;
+        let mut mailbox = Mailbox::new(Rc::clone(fabric), Rc::clone(routes), (agent, own), import, door)?;
         mailbox.command(command::HELLO, mode as u16, (VERSION, limits, door.0));
         loop {
             mailbox.look();
@@ -165,13 +166,15 @@ impl<F: Fabric> Client<F> {
             backoff: Backoff::default(),
         };
         let segments = (routes.agent_segment(number), routes.client_segment());
-        let mailbox = entrance.enter(&fabric, mode, &limits, segments)?;
+        let routes = Rc::new(routes.clone());
+        let mailbox = entrance.enter(&fabric, mode, &limits, &routes, segments)?;
         let library = library(mailbox.opening).map_err(|_| nobody)?;
         Ok(Self {
             mode,
             me: library.identity(),
             agent,
             segments,
+            routes,
             inner: RefCell::new(Inner {
                 limits,
                 handle: library.handle(),
@@ -225,7 +228,7 @@ impl<F: Fabric> Client<F> {
             turn: self.turn.as_deref(),
             backoff: Backoff::default(),
         };
-        let mailbox = entrance.enter(&fabric, self.mode, &limits, self.segments)?;
+        let mailbox = entrance.enter(&fabric, self.mode, &limits, &self.routes, self.segments)?;
         let inner = &mut *self.inner.borrow_mut();
         let opening = mailbox.opening;
         let fresh = Library::new(0, opening, fabric.me().0, Rc::clone(&self.processes), desired);

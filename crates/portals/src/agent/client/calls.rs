@@ -148,7 +148,8 @@ impl<F: Fabric> Backend for Client<F> {
     }
 
     fn distance(&self, peer: Peer) -> Distance {
-        self.inner.borrow().mailbox.fabric.distance(peer)
+        let fabric = &self.inner.borrow().mailbox.fabric;
+        fabric.distance(self.routes.process_of(peer.0))
     }
 }
 

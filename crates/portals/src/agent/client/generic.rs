@@ -10,7 +10,7 @@ use crate::net::Channel;
 use crate::swap::Swap;
 use crate::translate::channel_of;
 use crate::types::NiFail;
-use farpost_fabric::{Cost, Fabric, Peer};
+use farpost_fabric::{Cost, Fabric};
 use std::collections::VecDeque;
 
 /// Memory that the agent may reach for an operation.
@@ -281,9 +281,9 @@ impl GenericObjects {
     }
 
     /// What is awaited from processes that have ended will not come.
-    pub fn tell_of_the_ended<F: Fabric>(&mut self, fabric: &F) {
+    pub fn tell_of_the_ended<F: Fabric>(&mut self, mailbox: &Mailbox<F>) {
         for number in self.library.awaited() {
-            if fabric.has_ended(Peer(number)) {
+            if mailbox.fabric.has_ended(mailbox.routes.process_of(number)) {
                 self.library.peer_ended(number);
             }
         }

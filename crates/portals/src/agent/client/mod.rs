@@ -19,7 +19,7 @@ mod wait;
 pub use attach::AttachError;
 
 use crate::backend::Waits;
-use crate::bridge::{Mode, command};
+use crate::bridge::{Mode, Routes, command};
 use crate::handlers::Handlers;
 use crate::library::Processes;
 use crate::types::{Handle, Identity, Limits};
@@ -52,6 +52,7 @@ pub struct Client<F: Fabric> {
     agent: Peer,
     /// The agent's for this client, and its own.
     segments: (SegmentId, SegmentId),
+    routes: Rc<Routes>,
     inner: RefCell<Inner<F>>,
     handlers: Handlers,
     /// Somebody waits for an answer of the agent's.

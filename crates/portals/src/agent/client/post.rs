@@ -1,5 +1,6 @@
 //! The client's end of its mailbox, and the memory that it lends the agent.
 
+use crate::bridge::Routes;
 use crate::bridge::mailbox::{
     AGENT_BYTES, CLIENT_BYTES, ClientState, Control, EVENTS, LINES, QUEUE_AT, RESULTS, RESULTS_AT, Reader,
     SLOT_BYTES, SLOTS, TOLD_AT, Title, WINDOWS_AT, Writer, lines_of, title,
@@ -37,6 +38,8 @@ pub(super) struct Mailbox<F: Fabric> {
     control: Control,
     /// Messages given to the agent, by channel.
     posted: [u64; 2],
+    /// Whose messages are whose.
+    pub routes: Rc<Routes>,
     /// What it was told last: events taken, and requests dealt with.
     told: (u32, u64),
     /// Requests that were shown and have been answered, or need no answer.
@@ -56,6 +59,7 @@ impl<F: Fabric> Mailbox<F> {
     /// A mailbox for this process's opening `opening`; `taken` command lines have been taken before.
     pub fn new(
         fabric: Rc<F>,
+        routes: Rc<Routes>,
         (agent, own): (Peer, SegmentId),
         import: F::Import,
         (opening, taken): (u32, u32),
@@ -82,6 +86,7 @@ impl<F: Fabric> Mailbox<F> {
             leaving: false,
             ended: false,
             agent,
+            routes,
             fabric,
         })
     }
@@ -115,16 +120,18 @@ impl<F: Fabric> Mailbox<F> {
     /// A message for process `to` was given to the agent, for who watches.
     #[inline]
     pub fn count_given(&self, to: u32, bytes: u64) {
-        self.fabric.count(Peer(to), Counter::Sent, 1);
-        self.fabric.count(Peer(to), Counter::SentBytes, bytes);
+        let to = self.routes.process_of(to);
+        self.fabric.count(to, Counter::Sent, 1);
+        self.fabric.count(to, Counter::SentBytes, bytes);
     }
 
     /// A message of process `from` came by way of the agent, which may have said anything.
     #[inline]
     pub fn count_taken(&self, from: u32, bytes: u64) {
-        if from < self.fabric.processes() {
-            self.fabric.count(Peer(from), Counter::Received, 1);
-            self.fabric.count(Peer(from), Counter::ReceivedBytes, bytes);
+        let from = self.routes.process_of(from);
+        if from.0 < self.fabric.processes() {
+            self.fabric.count(from, Counter::Received, 1);
+            self.fabric.count(from, Counter::ReceivedBytes, bytes);
         }
     }
 

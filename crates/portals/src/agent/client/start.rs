@@ -1,7 +1,6 @@
 //! Calls that begin an operation.
 
 use super::{Client, Inner, Side};
-use crate::backend::Waiting;
 use crate::bridge::{Mode, Request, SMALL, command};
 use crate::error::Error;
 use crate::library::{Library, Outgoing};
@@ -17,7 +16,7 @@ impl<F: Fabric> Client<F> {
             let mailbox = &mut self.inner.borrow_mut().mailbox;
             (mailbox.ended || mailbox.may_send(Channel::Request)).then_some(())
         };
-        self.wait_until(None, ready);
+        self.wait_for_agent(ready);
     }
 
     /// Begin an operation: as the library prepares it where that is here, otherwise as the agent is asked.

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Longest sleep: an agent that ends rings nobody.
 const LONG: Duration = Duration::from_millis(20);
+/// An agent that has a core answers at once; where processes share few cores, each before it may have its turn.
+const AWAKE: Duration = Duration::from_millis(50);
 
 impl<F: Fabric> Client<F> {
     pub(super) fn ask<T: Record>(&self, kind: u8, told: impl Write) -> Result<T, Error> {
@@ -26,7 +28,7 @@ impl<F: Fabric> Client<F> {
     /// say to what: who asks while another thread waits for its answer waits until that is there.
     pub(super) fn ask_code(&self, kind: u8, told: impl Write) -> Result<(u16, Vec<u64>), Error> {
         let turn = || (!self.asking.replace(true)).then_some(());
-        self.wait_until(None, turn).ok_or(Error::Fail)?;
+        self.wait_for_agent(turn).ok_or(Error::Fail)?;
         let answer = self.ask_alone(kind, told);
         self.asking.set(false);
         self.run_handlers();
@@ -51,7 +53,12 @@ impl<F: Fabric> Client<F> {
                 }
             }
         };
-        self.wait_until(None, answered).ok_or(Error::Fail)
+        self.wait_for_agent(answered).ok_or(Error::Fail)
+    }
+
+    /// Wait for what the agent does as soon as it has a core: MPI asks in calls that never give the process's time away.
+    pub(super) fn wait_for_agent<T>(&self, look: impl FnMut() -> Option<T>) -> Option<T> {
+        self.wait_awake(None, AWAKE, look)
     }
 
     fn take_what_is_there(&self) -> bool {
