@@ -87,6 +87,18 @@ class Programs(unittest.TestCase):
                 with open(drawing) as file:
                     self.assertRegex(file.read(), r"(?s)\A(<\?xml.*?>\s*)?<svg .*</svg>\s*\Z")
 
+    def test_processes_take_the_same_time_in_every_run_on_every_machine(self):
+        """Also to the end of MPI_Finalize, when some have left the machine and run beside the others."""
+        program = build("ring")
+        for machine in MACHINES:
+            with self.subTest(machine=machine):
+                times = set()
+                for way in [[]] * 4 + [["--one-process"]]:
+                    code, _, said = sim(*way, "--machine", machine, "-n", 8, program, 1)
+                    self.assertEqual(code, 0, said)
+                    times.add(re.search(r"farpost sim: ([\d.]+ [mun]?s) of virtual time", said)[1])
+                self.assertEqual(len(times), 1, times)
+
     def test_two_seeds_are_two_runs_of_one_program(self):
         for seed in (1, 2):
             out, _ = self.runs("--seed", seed, "--machine", "startx", "-n", 4, "--per-host", 1, build("ring"))

@@ -236,6 +236,10 @@ impl Node {
         if self.unclosed().next().is_some() {
             self.tell();
         } else if self.open.get() == 0 {
+            if self.is_simulated() {
+                // Once it has left the machine it runs beside the others, who are to find this at the same virtual time in every run.
+                self.job.may_end();
+            }
             if self.leave() {
                 self.job.set_state(RankState::Finalised);
             }

@@ -1,5 +1,6 @@
 //! What there is once for all ranks.
 
+use crate::modules::Module;
 use crate::program::Program;
 use crate::segments::Segments;
 use crate::surroundings::Surroundings;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// The process of all ranks. It has one thread.
 pub struct Host {
     pub program: Program,
+    /// Whether Farpost's library was there when the program began: then each rank has its variables.
+    pub has_library: bool,
     pub segments: RefCell<Segments>,
     pub surroundings: Surroundings,
     pub memory: JobMemory,
@@ -40,6 +43,7 @@ impl Host {
     ) -> &'static Self {
         let segments = program.segments.take().expect("found at the start");
         let host = Box::leak(Box::new(Self {
+            has_library: program.modules.iter().any(Module::is_farpost),
             program,
             segments: RefCell::new(segments),
             surroundings,

@@ -11,6 +11,7 @@
 //! Everything runs in one thread. Nothing here is on a program's way but for a call of the machine, which changes stacks twice and, if another rank has run
 //! meanwhile, copies variables twice.
 
+mod calls;
 mod ends;
 mod entry;
 mod environment;

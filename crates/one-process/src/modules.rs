@@ -191,6 +191,11 @@ const DT_FINI_ARRAYSZ: usize = 28;
 const COPY: u64 = if cfg!(target_arch = "aarch64") { 1024 } else { 5 };
 
 impl Module {
+    /// Whether it is Farpost's library.
+    pub fn is_farpost(&self) -> bool {
+        self.names.iter().any(|name| name.starts_with("libmpi_abi.so"))
+    }
+
     /// Where it has variables of shared libraries', which stay one for all: a C++ program's `cout` is in the program. Only when all
     /// are initialised: the loader, which is asked, would do that at once.
     pub fn shared_variables(&self) -> impl Iterator<Item = (usize, usize)> {

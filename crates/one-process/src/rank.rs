@@ -1,7 +1,6 @@
 //! A rank, as it is known to what it calls.
 
 use crate::generators::Random;
-use crate::host::{Host, host};
 use corosensei::Yielder;
 use libc::{c_char, c_int, c_void};
 use std::cell::{Cell, RefCell};
@@ -98,7 +97,7 @@ impl Rank {
     }
 
     /// Stop until there is another turn. Called on the rank's own stack.
-    fn stop(&self, why: Stop) {
+    pub fn stop(&self, why: Stop) {
         // SAFETY: this is the running rank's, set where its stack begins, on which this is called; the yielder lies there too.
         unsafe { &*self.yielder.get() }.suspend(why);
     }
@@ -108,41 +107,4 @@ impl Rank {
         self.stop(Stop::Ended(code));
         unreachable!("a rank that has ended has no turn")
     }
-}
-
-/// What the library counts instructions by ([`INSTRUCTIONS`](farpost_simlink::connection::INSTRUCTIONS)).
-#[unsafe(no_mangle)]
-pub extern "C" fn farpost_sim_instructions() -> u64 {
-    host().map_or(0, Host::instructions)
-}
-
-/// Bytes that are kept for an answer while a rank waits.
-const KEPT: usize = 256;
-
-/// What the library asks the machine by ([`CALL`](farpost_simlink::connection::CALL)).
-///
-/// # Safety
-/// `question` is `len` bytes; `answered` has room for a number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farpost_sim_call(
-    question: *const u8,
-    len: usize,
-    answered: *mut usize,
-) -> *const u8 {
-    let Some(rank) = running() else {
-        return ptr::null();
-    };
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { std::slice::from_raw_parts(question, len) };
-    // What it was answered before is read by now.
-    rank.answer.borrow_mut().shrink_to(KEPT);
-    rank.question.replace(bytes.to_vec());
-    rank.stop(Stop::Asked);
-    let answer = rank.answer.borrow();
-    if answer.is_empty() {
-        return ptr::null();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { answered.write(answer.len()) };
-    answer.as_ptr()
 }

@@ -6,7 +6,7 @@ use crate::stand_ins::next_as;
 use libc::{c_int, c_void, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 /// The program wants what ranks in one process cannot have.
-fn refuse(rank: &Rank, what: &str) -> ! {
+pub fn refuse(rank: &Rank, what: &str) -> ! {
     eprintln!(
         "farpost sim: rank {} {what}, which ranks in one process cannot: run it without --one-process",
         rank.number
