@@ -4,7 +4,7 @@
 //! Requirements of MPI-5.0 section 5.1.9.
 
 use core::ffi::c_int;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -35,10 +35,13 @@ pub(crate) struct Cx {
     pub(crate) world: OnceCell<World>,
     /// Its windows, from the first one on.
     pub(crate) windows: OnceCell<Rc<Windows>>,
+    /// How many requests of the world are the check's, where the program is checked.
+    pub(crate) check_requests: Cell<Option<CountRequests>>,
     /// Where the process is in its life.
     pub(crate) life: Life,
 }
 
+pub(crate) type CountRequests = fn(&Cx) -> usize;
 pub(crate) type Windows = farpost_rma::Windows<NodeFabric>;
 pub(crate) type WinRef = Rc<farpost_rma::Win<NodeFabric>>;
 
@@ -93,6 +96,7 @@ pub(crate) fn process() -> &'static Cx {
             settings: OnceCell::new(),
             world: OnceCell::new(),
             windows: OnceCell::new(),
+            check_requests: Cell::new(None),
             life: Life::new(),
         })
     });

@@ -14,7 +14,6 @@ use farpost_node::Settings;
 
 use super::arg;
 use crate::abi;
-use crate::check;
 use crate::cx::{Cx, ProcessCell, World};
 use crate::lock;
 use crate::process::Stage;
@@ -419,8 +418,8 @@ fn values(cx: &'static Cx) -> impl Fn(What, &[u32]) -> Option<Vec<u64>> {
             let active = cx.life.stage.get().is_active();
             let mut values = cx.world.get().filter(|_| active)?.measure(what, peers)?;
             if what == What::Requests {
-                values[0] =
-                    values[0].saturating_sub(check::of(cx).map_or(0, |check| check.requests() as u64));
+                let hidden = cx.check_requests.get().map_or(0, |count| count(cx));
+                values[0] = values[0].saturating_sub(hidden as u64);
             }
             Some(values)
         }
