@@ -3,9 +3,10 @@
 //! Requirements of MPI-5.0 sections 12.3, 12.5.
 
 use crate::epoch::LockKind;
+use crate::lines::Patience;
 use crate::memory::{Area, CHUNK_DIRECT, copy_in, copy_out, pieces};
 use crate::win::Win;
-use farpost_fabric::Fabric;
+use farpost_fabric::{Fabric, Peer};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 use farpost_mpi::datatype::Datatype;
 use farpost_mpi::op::Op;
@@ -33,6 +34,7 @@ impl<F: Fabric> Win<F> {
     /// Do it now: `count` elements of `ty` from byte `disp` of the memory of `rank` on.
     pub(crate) fn do_directly(
         &self,
+        world: &World<F>,
         deed: &Deed<'_>,
         rank: i32,
         (disp, count, ty): (i64, u64, &Datatype),
@@ -56,6 +58,7 @@ impl<F: Fabric> Win<F> {
             }
         }
         let lines = shared.lines(rank);
+        let (me, died) = (self.comm.rank, |rank| self.has_died(world, rank));
         let part = element.map_or(1, Datatype::size).max(1);
         let mut from = 0;
         while from < total {
@@ -71,14 +74,14 @@ impl<F: Fabric> Win<F> {
                 Deed::Accumulate(buf, to, op) => {
                     let data = buf.map(|buf| packed(buf, from, now)).unwrap_or_default();
                     let element = element.cloned().unwrap_or_else(Datatype::byte);
-                    let old = lines.alone(|| area.accumulate(op, &element, &list, &data))?;
+                    let old = lines.alone(me, died, || area.accumulate(op, &element, &list, &data))?;
                     if let Some(to) = to {
                         to.unpack(from, &old);
                     }
                 }
                 Deed::CompareAndSwap(new, compare, to) => {
                     let data = [packed(new, from, now), packed(compare, from, now)].concat();
-                    let old = lines.alone(|| area.compare_and_swap(&list, &data))?;
+                    let old = lines.alone(me, died, || area.compare_and_swap(&list, &data))?;
                     to.unpack(from, &old);
                 }
             }
@@ -90,27 +93,39 @@ impl<F: Fabric> Win<F> {
     /// Wait for the lock of `rank`.
     pub(crate) fn lock_directly(&self, world: &World<F>, kind: LockKind, rank: i32) -> Result<()> {
         let Some(shared) = &self.shared else { return Ok(()) };
-        let (lines, me) = (shared.lines(rank), self.comm.rank);
-        if lines.try_lock(kind, me) {
+        let (lines, me) = (shared.lines(rank), self.comm.rank as usize);
+        if lines.lock.try_lock(kind, me) {
             return Ok(());
         }
-        let waits = kind == LockKind::Exclusive;
-        if waits {
-            lines.announce();
-        }
-        let got = world.wait_unrung(|| match &*self.failed.borrow() {
-            Some(error) => Err(error.clone()),
-            None => Ok(lines.try_lock(kind, me)),
+        let mut patience = Patience::default();
+        let got = world.wait_unrung(|| {
+            if let Some(error) = &*self.failed.borrow() {
+                return Err(error.clone());
+            }
+            let got = lines.lock.try_lock(kind, me);
+            if !got && patience.is_over() {
+                let others = lines.lock.others(me).into_iter();
+                others
+                    .filter(|other| self.has_died(world, *other as i32))
+                    .for_each(|other| lines.lock.withdraw(other));
+            }
+            Ok(got)
         });
-        if waits {
-            lines.withdraw();
+        if got.is_err() {
+            lines.lock.withdraw(me);
         }
         got
     }
 
+    /// Whether the process of a member has ended: what it held is free.
+    fn has_died(&self, world: &World<F>, rank: i32) -> bool {
+        let pid = self.comm.local.pid(rank);
+        pid.is_some_and(|pid| world.fabric().has_ended(Peer(pid)))
+    }
+
     pub(crate) fn unlock_directly(&self, kind: LockKind, rank: i32) {
         if let Some(shared) = &self.shared {
-            shared.lines(rank).unlock(kind, self.comm.rank);
+            shared.lines(rank).lock.unlock(kind, self.comm.rank as usize);
         }
     }
 }

@@ -3,12 +3,7 @@
 use farpost_mpi::{Result, fail};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a lock is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    Exclusive,
-    Shared,
-}
+pub use farpost_fabric::member_lock::HoldKind as LockKind;
 
 /// As an origin.
 #[derive(Debug, Default, PartialEq, Eq)]

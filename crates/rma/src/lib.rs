@@ -22,7 +22,7 @@
 //! | `sync` | the origin's side: synchronisation |
 //!
 //! Where all members share memory and the library allocated the window, operations are loads and stores of the origin, and locks
-//! lie in shared lines: no target is waited for. Accumulate operations of a member's memory have a lock of their own there.
+//! lie in shared lines: no target is waited for, and what a member that has died held is free. Accumulate operations of a member's memory have a lock of their own there.
 //! Elsewhere a target's memory is touched by its own process alone. So operations are atomic towards each other, whatever their type
 //! and alignment.
 //!

@@ -185,6 +185,7 @@ impl<F: Fabric> Win<F> {
                 What::CompareAndSwap(new, compare, to) => Deed::CompareAndSwap(new, compare, to),
             };
             self.do_directly(
+                world,
                 &deed,
                 place.rank,
                 (disp, place.count, place.datatype),

@@ -4,7 +4,7 @@
 
 use crate::epoch::Epochs;
 use crate::flight::{Flight, Slot};
-use crate::lines::{LINES, Lines};
+use crate::lines::Lines;
 use crate::lock::Lock;
 use crate::memory::{Area, Given};
 use crate::peer::{Peer, PendingReply};
@@ -71,8 +71,9 @@ pub(crate) struct Member {
 
 /// Memory of all members.
 pub(crate) struct Shared<F: Fabric> {
-    /// Where the members' lines begin.
+    /// Where the members' lines begin, and how many members there are.
     pub control: usize,
+    pub size: usize,
     pub base: usize,
     /// Who has it, and which it is; kept while it is mapped.
     pub own: Option<(F::Export, SegmentId)>,
@@ -105,6 +106,8 @@ pub struct Win<F: Fabric> {
     pub(crate) slots: RefCell<VecDeque<Slot>>,
     pub(crate) flights: RefCell<Vec<Flight>>,
     pub(crate) failed: RefCell<Option<Error>>,
+    /// A member is no more: no message of others is waited for.
+    pub(crate) lost: RefCell<Option<Error>>,
     pub(crate) remote_error: Cell<i32>,
     pub(crate) next_id: Cell<u64>,
 }
@@ -127,7 +130,7 @@ impl<F: Fabric> Shared<F> {
     #[allow(unsafe_code)]
     pub(crate) fn lines(&self, rank: i32) -> Lines {
         // SAFETY: zeroed when the memory was made, with lines for every member, and mapped as long as this is.
-        unsafe { Lines::at(self.control + LINES * rank as usize) }
+        unsafe { Lines::at(self.control + Lines::bytes(self.size) * rank as usize, self.size) }
     }
 }
 

@@ -188,6 +188,7 @@ impl<F: Fabric> Windows<F> {
             slots: RefCell::default(),
             flights: RefCell::default(),
             failed: RefCell::default(),
+            lost: RefCell::default(),
             remote_error: Cell::new(0),
             next_id: Cell::new(0),
         });
@@ -220,7 +221,7 @@ impl<F: Fabric> Windows<F> {
         let control = usize::try_from(len)
             .unwrap_or(usize::MAX - (1 << 40))
             .next_multiple_of(64);
-        let len = control + crate::lines::LINES * comm.size() as usize;
+        let len = control + crate::lines::Lines::bytes(comm.size() as usize) * comm.size() as usize;
         let mut own = None;
         let mut told = 0;
         if rank == 0 && far.is_none() {
@@ -260,6 +261,7 @@ impl<F: Fabric> Windows<F> {
         agreed(&words, 1, Ok(()), "cannot map the window's memory")?;
         Ok(Shared {
             control: address.unwrap_or(0) + control,
+            size: comm.size() as usize,
             base: address.unwrap_or(0),
             own,
             _import: import,

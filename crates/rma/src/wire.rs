@@ -6,7 +6,7 @@ use crate::message::{LONGEST, Message, TAG};
 use crate::win::Win;
 use farpost_fabric::Fabric;
 use farpost_mpi::world::World;
-use farpost_mpi::{Error, Result};
+use farpost_mpi::{Error, ErrorClass, Result};
 
 const ANY_SOURCE: i32 = -1;
 /// Receives that are posted at any time.
@@ -92,10 +92,12 @@ impl<F: Fabric> Win<F> {
 
     /// Make progress until `done`.
     pub(crate) fn wait(&self, world: &World<F>, mut done: impl FnMut() -> bool) -> Result<()> {
-        world.wait_until(|| match &*self.failed.borrow() {
-            Some(error) => Err(error.clone()),
-            None => Ok(done()),
-        })
+        world.wait_until(
+            || match self.failed.borrow().as_ref().or(self.lost.borrow().as_ref()) {
+                Some(error) => Err(error.clone()),
+                None => Ok(done()),
+            },
+        )
     }
 
     /// Act on what has come. True: something had.
@@ -117,6 +119,10 @@ impl<F: Fabric> Win<F> {
             // In the order of arrival: the next one is looked at when this one is done.
             match received.and_then(|message| self.post_slot(world, room).map(|()| message)) {
                 Ok((from, message)) => self.take(world, from, message),
+                // Where nobody needs messages, those that live go on.
+                Err(error) if self.is_direct() && error.class == ErrorClass::ERR_PROC_ABORTED => {
+                    self.lost.borrow_mut().get_or_insert(error);
+                }
                 Err(error) => self.fail(world, error),
             }
         }
