@@ -397,6 +397,23 @@ TEST(refused) {
     CHECK(win == MPI_WIN_NULL);
 }
 
+// More memory than the machine has is refused at all ranks, and not missed when it is used.
+TEST(too_large) {
+    MPI_Comm host;
+    MPI(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    MPI(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN));
+    MPI(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN));
+    for (int bits = 45; bits < 63; bits += 5) {
+        MPI_Aint bytes = (MPI_Aint)1 << bits;
+        void *base;
+        MPI_Win win;
+        REFUSED(MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, host, &base, &win), MPI_ERR_NO_MEM);
+        REFUSED(MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, world, &base, &win), MPI_ERR_NO_MEM);
+    }
+    MPI(MPI_Comm_free(&host));
+    MPI(MPI_Comm_set_errhandler(world, MPI_ERRORS_ARE_FATAL));
+}
+
 // Targets that are in another call, of messages or of another window, serve all the same.
 TEST(crossing) {
     int n = check_size, me = check_rank, one = 1;
@@ -458,6 +475,7 @@ int main(int argc, char **argv) {
     RUN(shared);
     RUN(objects);
     RUN(refused);
+    RUN(too_large);
     RUN(crossing);
     RUN(target_computes);
     return check_done();

@@ -43,6 +43,17 @@ impl<F: Fabric> Service<F> for Windows<F> {
     }
 }
 
+/// Bytes that the host has, pages on disks included. Shared memory is given out by the page, so more than that would only be missed when it is
+/// written to, by a signal.
+fn host_has() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    Some((field("MemTotal:")? + field("SwapTotal:")?) * 1024)
+}
+
 /// Whether everybody is well; else what is wrong, which differs at who is not.
 fn agreed(words: &[i64], width: usize, mine: Result<()>, what: &str) -> Result<()> {
     mine?;
@@ -224,7 +235,7 @@ impl<F: Fabric> Windows<F> {
         let len = control + crate::lines::Lines::bytes(comm.size() as usize) * comm.size() as usize;
         let mut own = None;
         let mut told = 0;
-        if rank == 0 && far.is_none() {
+        if rank == 0 && far.is_none() && host_has().is_none_or(|bytes| len as u64 <= bytes) {
             self.segments.set((number + 1) & 0xf_ffff);
             let made = fabric.export(
                 id,
