@@ -395,6 +395,60 @@ TEST(sessions) {
     MPI(MPI_Session_finalize(&s));
 }
 
+#ifdef FARPOST
+// Partitioned messages (MPI-5.0 sections 4.2.1, 4.2.2): arguments of making them, and of each partition.
+TEST(partitioned) {
+    MPI_Request s, r, q, null = MPI_REQUEST_NULL;
+    int flag, some[2] = {1, -4};
+    BAD(MPI_Psend_init(v, -2, 1, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_ARG, "partitions", "-2");
+    BAD(MPI_Psend_init(v, 2, -3, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "count", "-3");
+    BAD(MPI_Psend_init(NULL, 2, 1, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_BUFFER, "buf", NULL);
+    BAD(MPI_Psend_init(v, 2, 1, MPI_DATATYPE_NULL, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_TYPE, "datatype", NULL);
+    BAD(MPI_Psend_init(v, 2, 1, MPI_INT, check_size, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_RANK, "dest", beyond);
+    BAD(MPI_Psend_init(v, 2, 1, MPI_INT, check_rank, -7, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_TAG, "tag", "-7");
+    BAD(MPI_Psend_init(v, 2, 1, MPI_INT, check_rank, 5, MPI_COMM_NULL, MPI_INFO_NULL, &q), MPI_ERR_COMM, "comm", NULL);
+    BAD(MPI_Precv_init(v, -2, 1, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_ARG, "partitions", "-2");
+    BAD(MPI_Precv_init(v, 2, -3, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_COUNT, "count", "-3");
+    BAD(MPI_Precv_init(v, 2, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_RANK, NULL, "-1");
+    BAD(MPI_Precv_init(v, 2, 1, MPI_INT, check_rank, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &q), MPI_ERR_TAG, "tag", NULL);
+    MPI(MPI_Psend_init(v, 4, 2, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &s));
+    MPI(MPI_Precv_init(w, 4, 2, MPI_INT, check_rank, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &r));
+    BAD(MPI_Pready(0, s), MPI_ERR_REQUEST, "request", NULL); // not started
+    BAD(MPI_Pready(0, null), MPI_ERR_REQUEST, "request", "MPI_REQUEST_NULL");
+    MPI(MPI_Start(&s));
+    MPI(MPI_Start(&r));
+    BAD(MPI_Start(&s), MPI_ERR_REQUEST, "request", NULL);
+    BAD(MPI_Pready(4, s), MPI_ERR_ARG, "partition", "4");
+    BAD(MPI_Pready(-1, s), MPI_ERR_ARG, "partition", "-1");
+    BAD(MPI_Pready(0, r), MPI_ERR_REQUEST, "request", NULL);
+    BAD(MPI_Pready_range(0, 4, s), MPI_ERR_ARG, "partition", "4");
+    BAD(MPI_Pready_range(2, 1, s), MPI_ERR_ARG, "partition_low", "2");
+    BAD(MPI_Pready_list(2, some, s), MPI_ERR_ARG, "array_of_partitions[1]", "-4");
+    BAD(MPI_Pready_list(-1, some, s), MPI_ERR_ARG, "length", "-1");
+    BAD(MPI_Pready_list(2, NULL, s), MPI_ERR_ARG, "array_of_partitions", "NULL");
+    MPI(MPI_Pready(1, s));
+    BAD(MPI_Pready_range(0, 3, s), MPI_ERR_ARG, "partition", "1"); // twice
+    BAD(MPI_Parrived(s, 0, &flag), MPI_ERR_REQUEST, "request", NULL);
+    BAD(MPI_Parrived(r, 4, &flag), MPI_ERR_ARG, "partition", "4");
+    BAD(MPI_Parrived(r, 0, NULL), MPI_ERR_ARG, "flag", "NULL");
+    BAD(MPI_Cancel(&s), MPI_ERR_REQUEST, "request", NULL);
+    MPI(MPI_Pready(0, s));
+    MPI(MPI_Pready_range(2, 3, s));
+    MPI(MPI_Wait(&r, MPI_STATUS_IGNORE));
+    MPI(MPI_Wait(&s, MPI_STATUS_IGNORE));
+    q = s;
+    MPI(MPI_Request_free(&s));
+    MPI(MPI_Request_free(&r));
+    BAD(MPI_Pready(0, q), MPI_ERR_REQUEST, "request", NULL); // freed
+    // Ordinary requests have no partitions.
+    MPI(MPI_Irecv(w, 1, MPI_INT, check_rank, 78, MPI_COMM_WORLD, &q));
+    BAD(MPI_Pready(0, q), MPI_ERR_REQUEST, "request", NULL);
+    BAD(MPI_Parrived(q, 0, &flag), MPI_ERR_REQUEST, "request", NULL);
+    MPI(MPI_Cancel(&q));
+    MPI(MPI_Wait(&q, MPI_STATUS_IGNORE));
+}
+#endif
+
 TEST(not_there_yet) {
 #ifdef FARPOST
     MPI_Win win;
@@ -428,6 +482,9 @@ int main(int argc, char **argv) {
     RUN(topologies);
     RUN(errors_and_requests);
     RUN(sessions);
+#ifdef FARPOST
+    RUN(partitioned);
+#endif
     RUN(not_there_yet);
     return check_done();
 }

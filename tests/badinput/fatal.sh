@@ -64,6 +64,7 @@ if [ "$FARPOST" = 1 ]; then
     expect "FARPOST_INTERFACE of another host" nonzero 'FARPOST_INTERFACE=nosuch matches no usable interface of this host, which has .*127.0.0.1' 4 none FARPOST_INTERFACE=nosuch
     expect "FARPOST_INTERFACE of another network" nonzero 'FARPOST_INTERFACE=203.0.113.0/24 matches no usable interface' 4 none FARPOST_INTERFACE=203.0.113.0/24
     expect "number out of range" nonzero 'FARPOST_RSM_SLOTS' 4 none FARPOST_RSM_SLOTS=99999999999
+    expect "more segments than a host publishes" nonzero 'FARPOST_RSM_SEGMENTS=81: out of range; allowed are 1 to 80 segments' 4 none FARPOST_RSM_SEGMENTS=81
     expect "unknown variable" nonzero 'FARPOST_NO_SUCH_THING' 4 none FARPOST_NO_SUCH_THING=1
     # Also alone, without a launcher.
     FARPOST_RSM_SLOTS=banana timeout 20 "$exe" none >"$out" 2>"$err"

@@ -7,7 +7,7 @@ python3 - "${ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}" <<'PY'
 import functools, pathlib, re, sys
 
 root = pathlib.Path(sys.argv[1])
-folders = ["tests/mpi", "tests/badinput", "tests/programs", "crates/mpi/tests", "crates/mpi/src"]
+folders = ["tests/mpi", "tests/badinput", "tests/programs", "crates/mpi/tests", "crates/mpi/src", "crates/rma/tests", "crates/rma/src"]
 files = {}
 for folder in folders:
     for path in (root / folder).rglob("*") if folder.startswith("crates") else (root / folder).glob("*"):
@@ -34,7 +34,8 @@ for line in rows:
     section, what, code, tests = cells
     sections.add(section)
     code = code.strip("`")
-    place = root / ("crates/capi/src/" + code[len("capi/"):] if code.startswith("capi/") else "crates/mpi/src/" + code)
+    crate, _, file = code.partition("/")
+    place = root / (f"crates/{crate}/src/{file}" if crate in ("capi", "rma") else "crates/mpi/src/" + code)
     if not place.is_file():
         wrong.append(f"{section}: there is no {place.relative_to(root)}")
     elif section not in cited(place):
@@ -47,7 +48,7 @@ for line in rows:
             wrong.append(f"{section}, {what}: there is no test {test.strip()}")
         elif not any(section in cited(path) for path in there):
             wrong.append(f"{section}: {there[0].relative_to(root)} does not cite it")
-for folder in ("crates/mpi/src", "crates/capi/src", "crates/mpi/tests", "tests/mpi", "tests/badinput", "tests/programs"):
+for folder in ("crates/mpi/src", "crates/capi/src", "crates/rma/src", "crates/rma/tests", "crates/mpi/tests", "tests/mpi", "tests/badinput", "tests/programs"):
     for path in (root / folder).rglob("*"):
         if path.suffix not in (".c", ".h", ".rs", ".sh") or not path.is_file():
             continue

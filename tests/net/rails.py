@@ -28,11 +28,11 @@ class Rails:
             for host in self.hosts.names:
                 self.hosts.slow(host, rail, rate)
 
-    def start(self, *arguments, **settings):
-        """The program on both hosts, started."""
+    def start(self, *arguments, order=RAILS, **settings):
+        """The program on both hosts, started, with the rails in that order."""
         command = [MPIEXEC, "-q", "--launcher", "hydra", "--rsh-agent", self.hosts.rsh, "--host", "h1:1,h2:1", "-n", "2"]
         env = {"PATH": f"{os.path.dirname(HYDRA)}:{os.environ['PATH']}", "FARPOST_FABRIC": "tcp"}
-        env["FARPOST_INTERFACE"] = ",".join(f"10.{77 + rail}.0.0/24" for rail in RAILS)
+        env["FARPOST_INTERFACE"] = ",".join(f"10.{77 + rail}.0.0/24" for rail in order)
         return self.hosts.start("h1", [*command, self.program, *arguments], env={**env, **settings})
 
     def close(self):

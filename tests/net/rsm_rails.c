@@ -1,6 +1,6 @@
 /* Long puts and gets between two hosts with two rails: rank 1 works on rank 0's segment. What argv[1] says:
  *   even         the rails carry equal shares of what is put, got, and both as requests; and a named one carries it alone
- *   named        a rail that is named and fails is an error with its name; "moving" is printed when it may be cut
+ *   named DOWN   a rail that is named and fails is an error with its name; "moving" is printed when rail DOWN, as they are listed, may be cut
  *   measure N    N rounds of puts, gets and both as requests, by each rail and by both in turn; a line "WHAT MB/s MB/s MB/s" for each round */
 #include <farpost/rsm.h>
 #include <stdio.h>
@@ -129,7 +129,7 @@ static void refused(const char *what, int code, const char *name) {
         FAIL("%s, with%sdown: %d, %s", what, word, code, rsm_error_message());
 }
 
-static void named(void) {
+static void named(int cut) {
     const char *both[] = {rails[0].name, rails[1].name};
     OK(rsm_memseg_import_set_stripes(imported, both, 2));
     printf("moving\n");
@@ -143,6 +143,8 @@ static void named(void) {
     const int down = rails[0].state == RSM_CONNECTION_DOWN ? 0 : 1;
     if (rails[down].state != RSM_CONNECTION_DOWN || rails[1 - down].state != RSM_CONNECTION_ACTIVE)
         FAIL("states %d and %d; a put: %d, %s", rails[0].state, rails[1].state, code, said);
+    if (down != cut)
+        FAIL("rail %d of the list was cut, and %s is down", cut, rails[down].name);
     refused("a put", code, rails[down].name);
     rsm_request_t request;
     refused("a request", rsm_memseg_import_start_get(imported, 0, data, 8, &request), rails[down].name);
@@ -206,7 +208,7 @@ int main(int argc, char **argv) {
     if (strcmp(what, "even") == 0)
         even();
     else if (strcmp(what, "named") == 0)
-        named();
+        named(argc > 2 ? atoi(argv[2]) : 0);
     else
         measure(argc > 2 ? atoi(argv[2]) : 5);
     OK(rsm_intr_signal_post(imported, 0));

@@ -22,6 +22,8 @@ PROGRAMS = {
 }
 # About calls more than about what travels: once a network, with two processes on each host.
 CALLS = ("portals_refused", "portals_situations", "portals_threads", "portals_tiny")
+# Of two ranks, a host each, on both networks.
+PAIRS = ("rsm_limits",)
 # In Rust, of the crate that C does not reach.
 RUST = ("portals_sort",)
 LAYOUTS = ("h1:1,h2:1", "2"), ("h1:2,h2:2", "4")
@@ -52,6 +54,8 @@ class Interfaces(unittest.TestCase):
                 cls.compile(interface, name)
         for name in CALLS:
             cls.compile("portals3", name)
+        for name in PAIRS:
+            cls.compile("rsm", name)
         cls.compile("rsm", "strangers/victim")
         for path in examples(*RUST, "stranger"):
             shutil.copy(path, cls.hosts.directory)
@@ -94,14 +98,16 @@ class Interfaces(unittest.TestCase):
                 said = (ran.out + ran.err).count("node 0: a fault that nobody asked for: process 2 wrote 0x")
                 self.assertEqual(said, lines, ran)
 
-    def calls(self, names=CALLS, **settings):
+    def calls(self, names=CALLS, layout=LAYOUTS[1], **settings):
+        hosts, size = layout
         for name in names:
             with self.subTest(name, **settings):
-                self.job("h1:2,h2:2", ["-n", "4", f"{self.hosts.directory}/{name}"], **settings)
+                self.job(hosts, ["-n", size, f"{self.hosts.directory}/{name}"], **settings)
 
     def test_tcp(self):
         self.programs(FARPOST_FABRIC="tcp")
         self.calls(FARPOST_FABRIC="tcp")
+        self.calls(PAIRS, LAYOUTS[0], FARPOST_FABRIC="tcp", FARPOST_RSM_SEGMENTS="80")
 
     def test_encrypted(self):
         self.programs([LAYOUTS[0], None], FARPOST_FABRIC="tcp", FARPOST_ENCRYPT="1")
@@ -110,6 +116,7 @@ class Interfaces(unittest.TestCase):
     def test_ofi(self):
         self.programs(turn=1, FARPOST_FABRIC="ofi")
         self.calls(FARPOST_FABRIC="ofi")
+        self.calls(PAIRS, LAYOUTS[0], FARPOST_FABRIC="ofi")
 
 
 if __name__ == "__main__":

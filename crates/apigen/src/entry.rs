@@ -378,6 +378,10 @@ fn checked(entry: &Entry, bodies: &Bodies, checked_bodies: &Bodies, out: &mut St
                     (call_of(plain), Some(call_of(looking)))
                 }
             };
+            if f.chapter == "tools" {
+                line!(out: "    seam::tool(fun_, |cx: &'static Cx| unsafe {{ {ordinary} }})\n}}");
+                return;
+            }
             let ordinary = stored(entry, ordinary);
             let looked_at = looked_at.map(|call| stored(entry, call));
             let Some(looked_at) = when_checked(entry, looked_at, &ordinary) else {
@@ -477,14 +481,18 @@ fn blamed(f: &Function) -> String {
             ("COMMUNICATOR", Dir::InOut) if p.len.is_none() => {
                 return format!("On::Comm(unsafe {{ args::peek({}) }})", p.name);
             }
+            ("WINDOW", Dir::In) if p.len.is_none() => return format!("On::Win({})", p.name),
+            ("WINDOW", Dir::InOut) if p.len.is_none() => {
+                return format!("On::Win(unsafe {{ args::peek({}) }})", p.name);
+            }
             // Nothing has these handles yet.
-            ("WINDOW" | "FILE", Dir::In | Dir::InOut) if p.len.is_none() => {
+            ("FILE", Dir::In | Dir::InOut) if p.len.is_none() => {
                 return "On::Nothing".into();
             }
             _ => {}
         }
     }
-    if f.chapter == "request" && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
+    if matches!(f.chapter.as_str(), "request" | "part") && f.has_kind("REQUEST") || f.has_kind("MESSAGE") {
         return "On::Request".into();
     }
     "On::Nothing".into()

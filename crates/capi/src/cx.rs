@@ -4,7 +4,7 @@
 //! Requirements of MPI-5.0 section 5.1.9.
 
 use core::ffi::c_int;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -33,9 +33,17 @@ pub(crate) struct Cx {
     pub(crate) settings: OnceCell<MpiSettings>,
     /// MPI's view of it, from MPI_Init or the first session on.
     pub(crate) world: OnceCell<World>,
+    /// Its windows, from the first one on.
+    pub(crate) windows: OnceCell<Rc<Windows>>,
+    /// How many requests of the world are the check's, where the program is checked.
+    pub(crate) check_requests: Cell<Option<CountRequests>>,
     /// Where the process is in its life.
     pub(crate) life: Life,
 }
+
+pub(crate) type CountRequests = fn(&Cx) -> usize;
+pub(crate) type Windows = farpost_rma::Windows<NodeFabric>;
+pub(crate) type WinRef = Rc<farpost_rma::Win<NodeFabric>>;
 
 /// The world of a process, on what carries everything of it.
 pub(crate) type World = farpost_mpi::world::World<NodeFabric>;
@@ -87,6 +95,8 @@ pub(crate) fn process() -> &'static Cx {
             node: OnceCell::new(),
             settings: OnceCell::new(),
             world: OnceCell::new(),
+            windows: OnceCell::new(),
+            check_requests: Cell::new(None),
             life: Life::new(),
         })
     });
@@ -184,6 +194,25 @@ impl Cx {
         } else {
             Err(uncommitted(argument, &datatype))
         }
+    }
+
+    /// The window of a handle argument.
+    ///
+    /// # Errors
+    /// `MPI_ERR_WIN`: null, freed or never one.
+    #[inline(always)]
+    pub(crate) fn win(&self, argument: &'static str, handle: usize) -> Result<WinRef> {
+        let found = self.windows.get().and_then(|windows| windows.get(handle));
+        found.ok_or_else(|| no_object(argument, handle, ErrorClass::ERR_WIN))
+    }
+
+    /// As `win`, `None` for MPI_WIN_NULL.
+    ///
+    /// # Errors
+    /// `MPI_ERR_WIN`: freed or never one.
+    pub(crate) fn win_or_null(&self, argument: &'static str, handle: usize) -> Result<Option<WinRef>> {
+        let given = handle != abi::MPI_WIN_NULL;
+        given.then(|| self.win(argument, handle)).transpose()
     }
 
     /// The reduction operation of a handle argument.

@@ -18,7 +18,7 @@ use farpost_mpi::{Error, ErrorClass, Result, fail};
 use farpost_node::{Interface, Node};
 
 use crate::abi;
-use crate::calls::arg;
+use crate::calls::{arg, tools};
 use crate::check;
 use crate::cx::{Cx, World};
 use crate::fast;
@@ -26,7 +26,7 @@ use crate::forked;
 use crate::lock;
 use crate::node;
 use crate::process::{Stage, WorldModel, say};
-use crate::progress::{self, Reason, Served};
+use crate::progress::{self, Reason};
 use crate::roll;
 use crate::settings::MpiSettings;
 
@@ -85,7 +85,8 @@ fn begin(cx: &'static Cx, interface: Interface, provided: c_int) -> Result<()> {
     let failed = |why| Error::new(ErrorClass::ERR_OTHER, why);
     let joined = node::join(cx).map_err(failed)?;
     let settings = cx.settings.get_or_init(MpiSettings::default);
-    let config = settings.world(joined).map_err(failed)?;
+    let mut config = settings.world(joined).map_err(failed)?;
+    tools::apply(cx, &mut config);
     let node = node::open(cx, interface).map_err(failed)?;
     // Threads that use another interface come in while this one waits: now and then, and the first of them as well.
     let relax = || {
@@ -129,8 +130,8 @@ fn begin(cx: &'static Cx, interface: Interface, provided: c_int) -> Result<()> {
         host.wake_cost().rung(woken.slept, woken.rung, woken.awake);
     }
     // An agent may need this process for what its peers send each other, while the program computes.
-    if (node.settings.progress.mpi != 0 || cx.world().serves_agent())
-        && let Err(why) = progress::start(cx, Reason::Mpi, true, serve)
+    if (node.settings.progress.mpi == 1 || cx.world().serves_agent())
+        && let Err(why) = progress::start(cx, Reason::Mpi, true, progress::serve_mpi)
     {
         say(&why);
     }
@@ -236,14 +237,6 @@ fn end(cx: &'static Cx, interface: Interface) {
     }
     if let Some(node) = cx.node.get() {
         node.rest(interface);
-    }
-}
-
-/// What moves MPI while the program computes.
-fn serve(cx: &'static Cx) -> Served {
-    match cx.world().serve() {
-        (true, _) => Served::Moved,
-        (false, longest) => Served::After(longest),
     }
 }
 

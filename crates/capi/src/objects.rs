@@ -215,6 +215,7 @@ pub(crate) fn no_object(argument: &str, handle: usize, class: ErrorClass) -> Err
         ErrorClass::ERR_INFO => ("an info object", "MPI_INFO_NULL", abi::MPI_INFO_NULL),
         ErrorClass::ERR_TYPE => ("a datatype", "MPI_DATATYPE_NULL", abi::MPI_DATATYPE_NULL),
         ErrorClass::ERR_OP => ("an operation", "MPI_OP_NULL", abi::MPI_OP_NULL),
+        ErrorClass::ERR_WIN => ("a window", "MPI_WIN_NULL", abi::MPI_WIN_NULL),
         ErrorClass::ERR_REQUEST => ("a request", "MPI_REQUEST_NULL", abi::MPI_REQUEST_NULL),
         ErrorClass::ERR_SESSION => ("a session", "MPI_SESSION_NULL", abi::MPI_SESSION_NULL),
         _ => (

@@ -11,7 +11,7 @@
 //!
 //! Cost class: *queued path*; set-up for starting and stopping.
 //!
-//! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI with `FARPOST_PROGRESS_THREAD=1`, and Portals
+//! Which interfaces want it: RSMAPI while a segment is published that other hosts may reach, MPI from its first window on or with `FARPOST_PROGRESS_THREAD=1`, and Portals
 //! while an interface is open (with an agent: where the job has a network, or from the first handler on), Fast Messages, and JAM while a receive region is armed or
 //! arrivals are to be told, and from the first call on that leaves something behind. It runs no handlers of theirs, which run in the caller's thread by their papers' rule: of Fast Messages it plays the interface's processor,
 //! which fills the host receive queue, and JAM's network traffic it moves. What moves MPI may call the
@@ -125,6 +125,14 @@ static INSIDE: AtomicBool = AtomicBool::new(false);
 
 fn pid() -> u32 {
     std::process::id()
+}
+
+/// What moves MPI while the program computes.
+pub(crate) fn serve_mpi(cx: &'static Cx) -> Served {
+    match cx.world().serve() {
+        (true, _) => Served::Moved,
+        (false, longest) => Served::After(longest),
+    }
 }
 
 /// From now on the thread runs `step` whenever the program is silent; what was started already is given the new step.

@@ -2,9 +2,13 @@
 //!
 //! Cost class: set-up path.
 
-use farpost_mpi::carrier::{Device, VARIABLE as DEVICE};
+use farpost_channel::ChannelTunables;
+use farpost_mpi::carrier::{Device, DeviceTunables, VARIABLE as DEVICE};
+use farpost_mpi::coll::Tuning;
+use farpost_mpi::engine::EngineTunables;
 use farpost_mpi::world::WorldConfig;
 use farpost_node::{Layer, Node, Same};
+use farpost_tunables::Tunable;
 
 /// The variable.
 const CHECK: &str = "FARPOST_CHECK";
@@ -51,6 +55,25 @@ pub(crate) struct MpiSettings {
 }
 
 impl MpiSettings {
+    /// The tables of its tunables.
+    pub fn tunables() -> [(&'static str, &'static [Tunable]); 4] {
+        [
+            ("channel", ChannelTunables::TABLE),
+            ("mpi: engine", EngineTunables::TABLE),
+            ("mpi: devices", DeviceTunables::TABLE),
+            ("mpi: collectives", Tuning::TABLE),
+        ]
+    }
+
+    /// The value of one of them.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        let world = &self.world;
+        let messages = world.rsm.get(name).or_else(|| world.engine.get(name));
+        messages
+            .or_else(|| world.tuning.get(name))
+            .or_else(|| world.device.tunables.get(name))
+    }
+
     /// What carries MPI.
     pub fn device(&self) -> Device {
         self.world.device.device
@@ -121,20 +144,11 @@ impl Layer for MpiSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farpost_channel::ChannelTunables;
-    use farpost_mpi::carrier::DeviceTunables;
-    use farpost_mpi::coll::Tuning;
-    use farpost_mpi::engine::EngineTunables;
     use farpost_node::MPI_VARIABLES;
 
     #[test]
     fn programs_without_mpi_know_the_names() {
-        let tables = [
-            ChannelTunables::TABLE,
-            EngineTunables::TABLE,
-            Tuning::TABLE,
-            DeviceTunables::TABLE,
-        ];
+        let tables = MpiSettings::tunables().map(|(_, table)| table);
         let mut names: Vec<&str> = tables.into_iter().flatten().map(|tunable| tunable.name).collect();
         names.extend([CHECK, DEVICE]);
         names.sort_unstable();

@@ -30,31 +30,14 @@ pub struct Options {
 
 /// Every crate's tunables.
 pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
-    vec![
-        ("job", farpost_job::JobTunables::TABLE),
-        ("fabric: waiting", farpost_fabric::wait::WaitTunables::TABLE),
-        ("progress", farpost_fabric::progress::ProgressTunables::TABLE),
-        ("roll-call", farpost_rollcall::RollTunables::TABLE),
-        ("fabric: shm", farpost_shm::ShmTunables::TABLE),
-        (
-            "fabric: connecting",
-            farpost_net::interfaces::ConnectTunables::TABLE,
-        ),
-        ("fabric: tcp", farpost_tcp::TcpTunables::TABLE),
-        ("fabric: link", farpost_tcp::link::LinkTunables::TABLE),
-        ("fabric: ofi", farpost_ofi::OfiTunables::TABLE),
-        ("fabric: trust", farpost_tcp::trust::TrustTunables::TABLE),
+    let mut all = farpost_node::tunables();
+    all.extend([
         ("channel", farpost_channel::ChannelTunables::TABLE),
-        ("fm", farpost_fm::FmTunables::TABLE),
-        ("fm: features", farpost_fm::FmFeatures::TABLE),
-        ("jam", farpost_jam::JamTunables::TABLE),
-        ("portals", farpost_portals::net::NetTunables::TABLE),
-        ("portals agent", farpost_portals::agent::AgentTunables::TABLE),
-        ("rsm", farpost_rsm::RsmTunables::TABLE),
         ("mpi: engine", farpost_mpi::engine::EngineTunables::TABLE),
         ("mpi: devices", farpost_mpi::carrier::DeviceTunables::TABLE),
         ("mpi: collectives", farpost_mpi::coll::Tuning::TABLE),
-    ]
+    ]);
+    all
 }
 
 /// Settings that are text, from the environment only: name, and what it may be.

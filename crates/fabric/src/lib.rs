@@ -33,6 +33,7 @@ mod host;
 #[cfg(feature = "conformance")]
 pub mod inproc;
 mod interrupt;
+pub mod member_lock;
 pub mod memcheck;
 mod memory;
 mod packet;

@@ -92,6 +92,10 @@ pub trait LocalMemory {
     fn read(&self, offset: usize, to: &mut [u8]);
     /// Copy in.
     fn write(&self, offset: usize, from: &[u8]);
+    /// Where it lies in this process, if it is plain memory here.
+    fn address(&self) -> Option<usize> {
+        None
+    }
     /// Put its pages in the place of the caller's own at `address`, with the caller's contents: from now on the range
     /// shows what peers put. Only ordinary private memory (of `malloc` and its like) can be replaced; that is checked.
     /// Where this memory covered another range before, that range keeps a private copy.

@@ -69,6 +69,11 @@ registers! {
 }
 
 impl Register {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        <Self as strum::IntoEnumIterator>::iter()
+    }
+
     /// How many there are.
     pub const COUNT: usize = <Self as strum::EnumCount>::COUNT;
     /// Those that `PTL_SR_DROP_COUNT` is the sum of.

@@ -403,6 +403,10 @@ impl Lines for MappedLines {
 impl LocalMemory for Mapping {
     type Lines = MappedLines;
 
+    fn address(&self) -> Option<usize> {
+        Some(self.base.as_ptr().addr())
+    }
+
     fn lines(&self, offset: usize, count: u32) -> MappedLines {
         assert!(count.is_power_of_two());
         let base = self

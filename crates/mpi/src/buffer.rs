@@ -206,6 +206,16 @@ impl SendBuf {
 }
 
 impl SendBuf {
+    /// `count` of its elements from the one at `from` on.
+    pub fn part(&self, from: u64, count: u64) -> Self {
+        let offset = (from as i64).wrapping_mul(self.ty.extent());
+        Self {
+            ptr: self.ptr.wrapping_offset(offset as isize),
+            count: count.min(self.count.saturating_sub(from)),
+            ty: self.ty.clone(),
+        }
+    }
+
     /// As [`pack`](Self::pack), and charged to who copies.
     #[inline(always)]
     pub fn pack_on(&self, time: &impl Time, from: u64, dst: &mut [u8]) -> usize {
@@ -216,6 +226,33 @@ impl SendBuf {
 }
 
 impl RecvBuf {
+    /// Room for `len` bytes of the stream from byte `at` on, which are in it. `None`: they are neither whole elements nor one run.
+    pub fn stream_part(&self, at: u64, len: u64) -> Option<Self> {
+        let size = self.ty.size();
+        if at.saturating_add(len) > self.bytes() {
+            return None;
+        }
+        if self.ty.is_contiguous() {
+            let offset = (self.ty.true_lb() as isize).wrapping_add(at as isize);
+            return Some(Self {
+                ptr: self.ptr.wrapping_offset(offset),
+                count: len,
+                ty: Datatype::byte(),
+                run: len,
+            });
+        }
+        if !at.is_multiple_of(size) || !len.is_multiple_of(size) {
+            return None;
+        }
+        let offset = ((at / size) as i64).wrapping_mul(self.ty.extent());
+        Some(Self {
+            ptr: self.ptr.wrapping_offset(offset as isize),
+            count: len / size,
+            ty: self.ty.clone(),
+            run: 0,
+        })
+    }
+
     /// As [`unpack`](Self::unpack), and charged to who copies.
     #[inline(always)]
     pub fn unpack_on(&self, time: &impl Time, at: u64, src: &[u8]) -> usize {

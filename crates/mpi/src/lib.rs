@@ -6,11 +6,12 @@
 //!
 //! ```text
 //! world      a process's view of its job; what it does with communicators and collectives
+//! partitioned  messages in parts
 //! comm       communicators            p2p      requests of point-to-point messages
 //! coll       schedules                carrier  a folder for each way to carry messages
 //!                                     long     the protocol of long messages
 //!                                     engine   requests, matching, progress; the trait of carriers
-//! pack, buffer, op, datatype, group, topo, info, attr, errors
+//! pack, buffer, op, datatype, group, topo, info, attr, errors; tools (what can be asked for and set)
 //! ```
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -36,7 +37,9 @@ mod long;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod partitioned;
 pub mod session;
+pub mod tools;
 pub mod topo;
 pub mod world;
 

@@ -37,4 +37,4 @@ pub use roll::Roll;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub use roll::fuzzing;
-pub use settings::Settings;
+pub use settings::{Settings, tunables};

@@ -40,6 +40,11 @@ impl NetSettings {
         let set = self.tcp.set(name, value)? || self.ofi.set(name, value).map_err(|e| e.to_string())?;
         Ok(set || options)
     }
+
+    /// The value of a tunable.
+    pub(crate) fn value(&self, name: &str) -> Option<u64> {
+        self.tcp.value(name).or_else(|| self.ofi.get(name))
+    }
 }
 
 /// Key under which a process publishes where it is reached, by network: all must use the same one.

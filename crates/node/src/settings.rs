@@ -17,7 +17,7 @@ use farpost_portals::agent::AgentTunables;
 use farpost_portals::net::NetTunables;
 use farpost_rsm::RsmTunables;
 use farpost_shm::ShmTunables;
-use farpost_tunables::file;
+use farpost_tunables::{Tunable, file};
 
 use crate::layer::{Layer, Same};
 use crate::network::NetSettings;
@@ -102,6 +102,34 @@ impl Settings {
             .or_else(|| file().map(|(_, value)| value.clone()))
     }
 
+    /// The value of a tunable of a layer that this crate knows.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        macro_rules! first {
+            ($($of:expr),* $(,)?) => { None$(.or_else(|| $of.get(name)))* };
+        }
+        let set: Option<u64> = first!(
+            self.shm,
+            self.fm,
+            self.fm_features,
+            self.rsm,
+            self.progress,
+            self.roll,
+            self.jam,
+            self.portals,
+            self.portals_agent,
+            self.wait,
+        );
+        let of_job = || {
+            let table = JobTunables::TABLE;
+            let tunable = table.iter().find(|tunable| tunable.name == name)?;
+            let text = self.variable(name);
+            Some(text.map_or(tunable.default, |text| {
+                tunable.parse(&text).unwrap_or(tunable.default)
+            }))
+        };
+        set.or_else(|| self.net.value(name)).or_else(of_job)
+    }
+
     /// What all ranks must have the same, whatever they use: with and without flow control Fast Messages do not understand each other.
     pub(crate) fn same(&self) -> Vec<Same> {
         let flow = self.fm_features.flow_control;
@@ -172,6 +200,31 @@ impl Settings {
     }
 }
 
+/// Tunables of the layers that this crate knows, each table under its layer's name.
+pub fn tunables() -> Vec<(&'static str, &'static [Tunable])> {
+    vec![
+        ("job", JobTunables::TABLE),
+        ("fabric: waiting", WaitTunables::TABLE),
+        ("progress", ProgressTunables::TABLE),
+        ("roll-call", farpost_rollcall::RollTunables::TABLE),
+        ("fabric: shm", ShmTunables::TABLE),
+        (
+            "fabric: connecting",
+            farpost_net::interfaces::ConnectTunables::TABLE,
+        ),
+        ("fabric: tcp", farpost_tcp::TcpTunables::TABLE),
+        ("fabric: link", farpost_tcp::link::LinkTunables::TABLE),
+        ("fabric: ofi", farpost_ofi::OfiTunables::TABLE),
+        ("fabric: trust", farpost_tcp::trust::TrustTunables::TABLE),
+        ("fm", FmTunables::TABLE),
+        ("fm: features", FmFeatures::TABLE),
+        ("jam", JamTunables::TABLE),
+        ("portals", NetTunables::TABLE),
+        ("portals agent", AgentTunables::TABLE),
+        ("rsm", RsmTunables::TABLE),
+    ]
+}
+
 /// Whether `name` is known and nothing that is set here.
 fn is_other(name: &str) -> bool {
     farpost_job::VARIABLES.contains(&name) || OTHER_VARIABLES.contains(&name)
@@ -227,6 +280,20 @@ pub(crate) fn this_library() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_tunable_has_a_value() {
+        let settings = Settings::default();
+        for tunable in tunables().iter().flat_map(|(_, table)| *table) {
+            assert_eq!(
+                settings.value(tunable.name),
+                Some(tunable.default),
+                "{}",
+                tunable.name
+            );
+        }
+        assert_eq!(settings.value("FARPOST_NO_SUCH_THING"), None);
+    }
 
     #[test]
     fn a_file_sets_what_the_environment_can() {

@@ -3,7 +3,7 @@
 use crate::directory::{self, Entry, segment_id};
 use crate::error::{Code, Result, RsmError};
 use crate::names::{AccessEntry, Controller, Perm, SegId, check_chosen};
-use crate::state::{Export, ExportState, Importer, Memory, Published, Rsm, Signals, User};
+use crate::state::{Export, ExportState, Importers, Memory, Published, Rsm, Signals, User};
 use farpost_fabric::{Access, Fabric, FabricError, LocalMemory, Peer, Permission};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,7 +109,7 @@ impl<F: Fabric> ExportState<F> {
     }
 
     /// What the fabric is told: nodes that the controller reaches, with what their users may do.
-    fn access(&self, list: Option<&[(Peer, Perm)]>, connected: &[Importer]) -> Access {
+    fn access(&self, list: Option<&[(Peer, Perm)]>, connected: &Importers) -> Access {
         let rsm = Rsm {
             inner: Rc::clone(&self.inner),
         };
@@ -183,9 +183,12 @@ impl<F: Fabric> ExportState<F> {
             directory::leave(&directory, published.slot);
         }
         self.inner.published.borrow_mut()[published.slot] = None;
-        for importer in self.importers.take() {
+        let importers = self.importers.take();
+        for importer in importers.iter() {
             self.inner.abort(importer, published.slot, published.generation);
-            self.inner.push_out(importer.peer);
+        }
+        for peer in importers.peers() {
+            self.inner.push_out(peer);
         }
         detached.map_err(|e| RsmError::fabric("taking a segment's memory back from its importers", &e))?;
         withdrawn.map_err(|e| RsmError::fabric("withdrawing a segment", &e))
@@ -278,7 +281,7 @@ impl<F: Fabric> Export<F> {
             list,
         };
         let memory = state.memory.borrow().clone();
-        let access = state.access(published.list.as_deref(), &[]);
+        let access = state.access(published.list.as_deref(), &Importers::default());
         inner
             .fabric
             .publish(segment_id(slot), &memory.export, access)

@@ -14,6 +14,7 @@ use crate::state::{CONNECTIONS_MAX, Export, ExportState, Import, ImportState, Im
 use crate::wire::{Packet, PacketKind};
 use farpost_fabric::wait::Look;
 use farpost_fabric::{Fabric, FabricError, Peer, Port, Priority, Remote, TrySend};
+use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -63,17 +64,15 @@ impl<F: Fabric> Inner<F> {
     }
 
     fn flush(&self) {
-        let waiting = self.outbox.take();
-        let mut full: Vec<(Peer, Packet)> = Vec::new();
-        for (peer, packet) in waiting {
-            // In order for each peer.
-            if full.iter().any(|(other, _)| *other == peer) || !self.offer(peer, packet) {
-                full.push((peer, packet));
+        self.outbox.borrow_mut().retain(|peer, waiting| {
+            while let Some(packet) = waiting.front() {
+                if !self.offer(*peer, *packet) {
+                    return true;
+                }
+                waiting.pop_front();
             }
-        }
-        let mut outbox = self.outbox.borrow_mut();
-        full.append(&mut outbox);
-        *outbox = full;
+            false
+        });
     }
 
     fn offer(&self, peer: Peer, packet: Packet) -> bool {
@@ -92,11 +91,14 @@ impl<F: Fabric> Inner<F> {
     /// Send, now or with a later call.
     pub(crate) fn send(&self, peer: Peer, packet: Packet) {
         let mut outbox = self.outbox.borrow_mut();
-        if outbox.iter().all(|(other, _)| *other != peer) && self.offer(peer, packet) {
+        let Some(waiting) = outbox.get_mut(&peer) else {
+            if !self.offer(peer, packet) {
+                outbox.insert(peer, VecDeque::from([packet]));
+            }
             return;
-        }
+        };
         // Signals that wait for room go in one packet.
-        if let Some((_, last)) = outbox.iter_mut().rev().find(|(other, _)| *other == peer)
+        if let Some(last) = waiting.back_mut()
             && matches!(
                 packet.kind,
                 PacketKind::SignalExporter | PacketKind::SignalImporter
@@ -107,7 +109,7 @@ impl<F: Fabric> Inner<F> {
             last.count = last.count.saturating_add(packet.count);
             return;
         }
-        outbox.push((peer, packet));
+        waiting.push_back(packet);
     }
 
     /// Send, and try for a while to have it out of this process.
@@ -134,8 +136,7 @@ impl<F: Fabric> Inner<F> {
             PacketKind::Connect => self.on_connect(from, packet),
             PacketKind::Disconnect => {
                 if let Some(export) = self.exported(&packet) {
-                    let it = |i: &Importer| i.peer == from && i.connection == packet.connection;
-                    export.importers.borrow_mut().retain(|i| !it(i));
+                    export.importers.borrow_mut().remove(from, packet.connection);
                 }
             }
             PacketKind::SignalExporter => self.on_signal(from, packet),
@@ -206,10 +207,8 @@ impl<F: Fabric> Inner<F> {
         // What it says it has been given counts as far as it may have it.
         let granted = offered.map_or(Perm::NONE, |offered| export.granted(from, offered));
         let mut importers = export.importers.borrow_mut();
-        let known = importers
-            .iter()
-            .any(|i| i.peer == from && i.connection == packet.connection);
-        let many = importers.iter().filter(|i| i.peer == from).count() >= CONNECTIONS_MAX;
+        let known = importers.has(from, packet.connection);
+        let many = importers.count(from) >= CONNECTIONS_MAX;
         if !permitted {
             let id = export.published.borrow().as_ref().map_or(0, |p| p.id);
             return self.stranger(from, "a connection to a segment that it may use", id);
@@ -217,7 +216,7 @@ impl<F: Fabric> Inner<F> {
         if known || many || !Perm::RDWR.allows(importer.perm) {
             return self.corrupt(from, "a connection that can be", u64::from(packet.count));
         }
-        importers.push(Importer {
+        importers.add(Importer {
             perm: Perm(importer.perm.0 & granted.0),
             ..importer
         });
@@ -226,8 +225,7 @@ impl<F: Fabric> Inner<F> {
     fn on_signal(&self, from: Peer, packet: Packet) {
         match self.exported(&packet) {
             Some(export) => {
-                let it = |i: &Importer| i.peer == from && i.connection == packet.connection;
-                if export.importers.borrow().iter().any(it) {
+                if export.importers.borrow().has(from, packet.connection) {
                     export.signals.add(&packet);
                 } else {
                     let id = export.published.borrow().as_ref().map_or(0, |p| p.id);
@@ -245,7 +243,7 @@ impl<F: Fabric> Inner<F> {
     /// Try for a while to send what waits for `peer`.
     pub(crate) fn push_out(&self, peer: Peer) {
         for _ in 0..POST_TRIES {
-            if self.outbox.borrow().iter().all(|(other, _)| *other != peer) {
+            if !self.outbox.borrow().contains_key(&peer) {
                 return;
             }
             if !self.progress() {
@@ -296,7 +294,7 @@ impl<F: Fabric> Export<F> {
         else {
             return Ok(());
         };
-        let importers = state.importers.borrow().clone();
+        let importers: Vec<Importer> = state.importers.borrow().iter().collect();
         for importer in importers {
             let packet = Packet {
                 kind: PacketKind::SignalImporter,

@@ -11,7 +11,7 @@ use crate::wire::Packet;
 use farpost_fabric::wait::{Relax, WaitPolicy, WaitTunables};
 use farpost_fabric::{Access, Fabric, Peer, Permission, Register, RemoteMemory, Ticket, TransferMemory};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
 /// Most connections to one segment from one node, and of one process in all (Solaris: `max-segments`).
@@ -65,8 +65,8 @@ pub(crate) struct Inner<F: Fabric> {
     pub(crate) last_generation: Cell<u64>,
     pub(crate) next_id: Cell<SegId>,
     pub(crate) cesr: RefCell<Cesr>,
-    /// Packets that found the queue full.
-    pub(crate) outbox: RefCell<Vec<(Peer, Packet)>>,
+    /// Packets that found the queue full, by peer in order; none without any.
+    pub(crate) outbox: RefCell<BTreeMap<Peer, VecDeque<Packet>>>,
     pub(crate) faults: Faults,
     pub(crate) policy: WaitPolicy,
     pub(crate) relax: Cell<Option<Relax>>,
@@ -404,6 +404,48 @@ pub(crate) struct Importer {
     pub perm: Perm,
 }
 
+/// The importers of a segment: what each may do, by node and by its number for the connection. There may be tens of thousands.
+#[derive(Default)]
+pub(crate) struct Importers(BTreeMap<Peer, BTreeMap<u32, Perm>>);
+
+impl Importers {
+    pub(crate) fn has(&self, peer: Peer, connection: u32) -> bool {
+        self.0.get(&peer).is_some_and(|of| of.contains_key(&connection))
+    }
+
+    /// Connections of one node.
+    pub(crate) fn count(&self, peer: Peer) -> usize {
+        self.0.get(&peer).map_or(0, BTreeMap::len)
+    }
+
+    pub(crate) fn add(&mut self, importer: Importer) {
+        let of = self.0.entry(importer.peer).or_default();
+        of.insert(importer.connection, importer.perm);
+    }
+
+    pub(crate) fn remove(&mut self, peer: Peer, connection: u32) {
+        if let Some(of) = self.0.get_mut(&peer) {
+            of.remove(&connection);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Importer> {
+        self.0.iter().flat_map(|(&peer, of)| {
+            of.iter().map(move |(&connection, &perm)| Importer {
+                peer,
+                connection,
+                perm,
+            })
+        })
+    }
+
+    /// Those with a connection.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> {
+        let some = self.0.iter().filter(|(_, of)| !of.is_empty());
+        some.map(|(&peer, _)| peer)
+    }
+}
+
 /// A segment while it is published.
 pub(crate) struct Published {
     pub slot: usize,
@@ -421,7 +463,7 @@ pub(crate) struct ExportState<F: Fabric> {
     /// Offered where there is no list.
     pub(crate) mask: Perm,
     pub(crate) published: RefCell<Option<Published>>,
-    pub(crate) importers: RefCell<Vec<Importer>>,
+    pub(crate) importers: RefCell<Importers>,
     pub(crate) signals: Signals,
 }
 

@@ -6,10 +6,11 @@ mod roles;
 
 use farpost_fabric::conformance::InProcHarness;
 use farpost_fabric::inproc::{Config, Costs, InProc, Network};
+use farpost_fabric::wait::WaitTunables;
 use farpost_fabric::{
     Counter, Counters, LocalMemory, Moment, PacketQueue, Peer, Port, Priority, SegmentId, Time, TrySend,
 };
-use farpost_rsm::{Accumulate, Cause, Code, Mode, Perm, Rsm};
+use farpost_rsm::{Accumulate, Cause, Code, Identity, Mode, Perm, Rsm, RsmTunables};
 use farpost_shm::conformance::ShmThreads;
 use farpost_tcp::conformance::TcpThreads;
 use roles::{ID, code, entry, main_controller, of, publish};
@@ -264,6 +265,72 @@ fn late_signals_and_many_faults() {
         }
     }
     assert!(late > 0);
+}
+
+/// As many connections as are promised, to one segment and of one process, are all in the exporter's table; one more is refused, and there is room
+/// for as many as were ended.
+#[test]
+fn as_many_connections_as_promised() {
+    const MOST: usize = 65535;
+    let ends = Network::new(3, 3, Config::default());
+    let network = ends[0].network().clone();
+    // A short directory: each connection reads all of it.
+    let tunables = RsmTunables { segments: 1 };
+    let all: Vec<_> = (ends.into_iter())
+        .map(|end| {
+            Rsm::new(
+                end.into(),
+                Identity::default(),
+                &tunables,
+                &WaitTunables::default(),
+            )
+        })
+        .collect();
+    let controller = main_controller(&all[0]);
+    assert_eq!(all[1].attributes(controller).max_import_segments, MOST);
+    let (memory, export) = publish(&all[0], 4096, &[]);
+    let connect = |node: usize| all[node].connect(controller, 0, ID, Perm::RDWR);
+    let settle = || {
+        network.settle();
+        all[0].progress();
+    };
+    let connect_and_look = |number: usize| {
+        // Before the exporter's queue is full.
+        if number.is_multiple_of(8) {
+            settle();
+        }
+        connect(1).unwrap()
+    };
+    let mut imports: Vec<_> = (0..MOST).map(connect_and_look).collect();
+    settle();
+    assert_eq!(export.importers().len(), MOST);
+    let refused = connect(1).err().unwrap();
+    assert_eq!(refused.code, Code::INSUFFICIENT_RESOURCES);
+    assert!(refused.message.contains("65535"), "{}", refused.message);
+    let other = connect(2).unwrap();
+    // The last one is as good as the first.
+    imports[MOST - 1].set_mode(Mode::Explicit);
+    imports[MOST - 1].put(8, &7u64.to_ne_bytes()).unwrap();
+    imports[MOST - 1].post(Accumulate::Yes).unwrap();
+    network.settle();
+    assert!(export.try_wait().unwrap());
+    assert_eq!(memory.local().load(8), 7);
+    imports.swap_remove(MOST / 2).disconnect().unwrap();
+    imports.push(connect(1).unwrap());
+    settle();
+    assert_eq!(
+        (export.importers().len(), all[0].refused().strangers),
+        (MOST + 1, 0)
+    );
+    // Each learns of the end by itself.
+    export.unpublish().unwrap();
+    for node in [1, 2] {
+        while {
+            network.settle();
+            all[node].progress() | all[0].progress() | all[0].owes()
+        } {}
+    }
+    assert!(imports.iter().all(|import| import.is_aborted()) && other.is_aborted());
 }
 
 /// What is got is copied by who asks for it, and charged once: by the exact clock of the in-process fabric, on which nothing else costs as much.

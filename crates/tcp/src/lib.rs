@@ -107,6 +107,13 @@ pub struct TcpSettings {
 }
 
 impl TcpSettings {
+    /// The value of a tunable.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        let own = self.tcp.get(name).or_else(|| self.link.get(name));
+        own.or_else(|| self.connect.get(name))
+            .or_else(|| self.trust.get(name))
+    }
+
     /// Set what the variable `name` is about. `Ok(false)`: it is about nothing here.
     ///
     /// # Errors

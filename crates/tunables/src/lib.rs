@@ -118,6 +118,14 @@ macro_rules! tunables {
                 reason: concat!($($reason),+),
             },)*];
 
+            /// The value of the tunable called `name`; `None`: no tunable of this group has that name.
+            pub fn get(&self, name: &str) -> ::core::option::Option<u64> {
+                match name {
+                    $($name => Some(self.$field),)*
+                    _ => None,
+                }
+            }
+
             /// Set the tunable called `name`. `Ok(false)`: no tunable of this group has that name.
             pub fn set(&mut self, name: &str, value: &str) -> ::core::result::Result<bool, $crate::TunableError> {
                 let mut at = 0;
@@ -152,6 +160,10 @@ mod tests {
         let mut g = Group::default();
         assert_eq!(g.set("FARPOST_TWO", "3m"), Ok(true));
         assert_eq!(g.two, 3 << 20);
+        assert_eq!(
+            (g.get("FARPOST_TWO"), g.get("FARPOST_THREE")),
+            (Some(3 << 20), None)
+        );
         assert_eq!(g.set("FARPOST_THREE", "3"), Ok(false));
         let err = g.set("FARPOST_ONE", "65").unwrap_err().to_string();
         assert!(

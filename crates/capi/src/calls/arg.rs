@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use farpost_mpi::buffer::{RecvBuf, SendBuf};
 
 use super::blocks::{Each, One, Typed};
-use crate::cx::{CommRef, GroupRef, OpRef, SessionRef, TypeRef};
+use crate::cx::{CommRef, GroupRef, OpRef, SessionRef, TypeRef, WinRef};
 use crate::objects::InfoRef;
 use crate::{abi, args};
 

@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use farpost_mpi::Result;
-use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind};
+use farpost_mpi::attr::{CommKey, CopyFn, DeleteFn, ObjectKind, WinKey};
 
 use super::arg;
 use crate::abi::{self, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function};
@@ -152,4 +152,33 @@ pub(crate) fn mpi_comm_get_attr(cx: &Cx, a: arg::CommGetAttr) -> Result<Option<*
 pub(crate) fn mpi_comm_delete_attr(cx: &Cx, a: arg::CommDeleteAttr) -> Result<()> {
     let keyval = cx.objects.keyvals.find(ObjectKind::Comm, a.comm_keyval)?;
     a.comm.attrs.delete(a.comm.handle.get(), &keyval)
+}
+
+pub(crate) fn mpi_win_set_attr(cx: &Cx, a: arg::WinSetAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Win, a.win_keyval)?;
+    a.win
+        .attrs
+        .set(a.win.handle.get(), &keyval, a.attribute_val as usize)
+}
+
+/// The value of MPI_WIN_BASE is the base itself, that of another predefined key the address of a number.
+pub(crate) fn mpi_win_get_attr(cx: &Cx, a: arg::WinGetAttr) -> Result<Option<*mut c_void>> {
+    let cells = &a.win.cells;
+    let address: *const c_void = match WinKey::of(a.win_keyval) {
+        Some(WinKey::Base) => core::ptr::with_exposed_provenance(a.win.base),
+        Some(WinKey::Size) => (&raw const cells.size).cast(),
+        Some(WinKey::DispUnit) => (&raw const cells.unit).cast(),
+        Some(WinKey::CreateFlavor) => (&raw const cells.flavor).cast(),
+        Some(WinKey::Model) => (&raw const cells.model).cast(),
+        None => {
+            let keyval = cx.objects.keyvals.find(ObjectKind::Win, a.win_keyval)?;
+            return Ok(a.win.attrs.get(&keyval).map(|found| found as *mut c_void));
+        }
+    };
+    Ok(Some(address.cast_mut()))
+}
+
+pub(crate) fn mpi_win_delete_attr(cx: &Cx, a: arg::WinDeleteAttr) -> Result<()> {
+    let keyval = cx.objects.keyvals.find(ObjectKind::Win, a.win_keyval)?;
+    a.win.attrs.delete(a.win.handle.get(), &keyval)
 }

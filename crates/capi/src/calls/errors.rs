@@ -132,3 +132,27 @@ pub(crate) fn mpi_session_call_errhandler(cx: &Cx, a: arg::SessionCallErrhandler
         }
     }
 }
+
+pub(crate) fn mpi_win_set_errhandler(cx: &Cx, a: arg::WinSetErrhandler) -> Result<()> {
+    let handler = cx.objects.errhandler("errhandler", a.errhandler)?;
+    handler.check_kind(HandlerKind::Win)?;
+    *a.win.errhandler.borrow_mut() = handler;
+    Ok(())
+}
+
+pub(crate) fn mpi_win_get_errhandler(cx: &Cx, a: arg::WinGetErrhandler) -> Result<usize> {
+    cx.objects.errhandler_handle(&a.win.errhandler.borrow())
+}
+
+pub(crate) fn mpi_win_call_errhandler(cx: &Cx, a: arg::WinCallErrhandler) -> Result<()> {
+    let errorcode = a.errorcode;
+    let text = cx.objects.codes.string(errorcode)?;
+    let handler = a.win.errhandler.borrow().clone();
+    match handler.raise(a.win.handle.get(), errorcode) {
+        Outcome::Return(_) => Ok(()),
+        Outcome::AbortJob(code) | Outcome::AbortObject(code) => cx.abort(
+            code,
+            &format!("MPI_Win_call_errhandler(win, {errorcode}): {text}"),
+        ),
+    }
+}

@@ -41,7 +41,7 @@ integers! {
     mpi_message_toint, mpi_message_fromint: |cx, int| cx.world.get()?.message_from_int(int);
     mpi_request_toint, mpi_request_fromint: |cx, int| cx.world.get()?.request_from_int(int);
     mpi_session_toint, mpi_session_fromint: |cx, int| cx.world.get()?.session_from_int(int);
+    mpi_win_toint, mpi_win_fromint: |cx, int| cx.windows.get()?.from_int(int);
     // Nothing makes these yet.
     mpi_file_toint, mpi_file_fromint: |_cx, _int| None;
-    mpi_win_toint, mpi_win_fromint: |_cx, _int| None;
 }

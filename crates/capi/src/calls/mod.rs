@@ -27,12 +27,18 @@ pub(crate) mod memory;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod pack;
+pub(crate) mod partitioned;
 pub(crate) mod reduce;
 pub(crate) mod request;
+pub(crate) mod rma;
 pub(crate) mod session;
 pub(crate) mod status;
+pub(crate) mod tools;
+pub(crate) mod tools_events;
 pub(crate) mod topo;
 pub(crate) mod topo_create;
+pub(crate) mod win;
+pub(crate) mod win_sync;
 
 use core::ffi::CStr;
 

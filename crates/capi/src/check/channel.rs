@@ -150,6 +150,11 @@ impl Check {
         None
     }
 
+    /// Requests of mine that live.
+    pub(crate) fn requests(&self) -> usize {
+        self.channel.sends.borrow().len() + usize::from(self.channel.posted.get().is_some())
+    }
+
     /// Whether all records have left.
     pub(super) fn has_sent_all(&self) -> bool {
         self.channel.sends.borrow().is_empty()

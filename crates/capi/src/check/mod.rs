@@ -89,6 +89,8 @@ pub(crate) fn begin(cx: &'static Cx, mode: CheckMode) {
         ending: end::Ending::default(),
     };
     CHECK.keep(cx, check);
+    cx.check_requests
+        .set(Some(|cx| of(cx).map_or(0, Check::requests)));
     world.watch(Box::new(request::Results));
     world.set_relax(Some(relax));
     objects::tell_history(made::history);

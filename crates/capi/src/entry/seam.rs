@@ -35,9 +35,8 @@ pub(crate) enum Phase {
 pub(crate) enum On {
     Nothing,
     Comm(usize),
-    // Nothing has these handles yet.
-    #[allow(dead_code)]
     Win(usize),
+    // Nothing has these handles yet.
     #[allow(dead_code)]
     File(usize),
     Session(usize),
@@ -77,6 +76,16 @@ pub(crate) fn call(
         return not_now(cx, fun);
     }
     ended(cx, fun, on, body(cx), give_nulls)
+}
+
+/// As [`call`], of the tool information interface: at any time, and an error is what the function returns and nothing else.
+pub(crate) fn tool(fun: Fun, body: impl FnOnce(&'static Cx) -> Result<()>) -> c_int {
+    let _inside = lock::enter();
+    roll::called(fun.0);
+    match body(process()) {
+        Ok(()) => 0,
+        Err(error) => error.class.0,
+    }
 }
 
 /// What a function returns.
@@ -237,6 +246,20 @@ pub(crate) fn raise(cx: &Cx, fun: Fun, on: On, error: &Error) -> c_int {
         fatal(cx, fun, error, "errors are fatal while MPI is not initialised");
     }
     let world = cx.world();
+    if let On::Win(handle) = on
+        && let Some(win) = cx.windows.get().and_then(|windows| windows.get(handle))
+    {
+        let handler = win.errhandler.borrow().clone();
+        return match handler.raise(handle, code) {
+            Outcome::Return(code) => code,
+            Outcome::AbortJob(_) | Outcome::AbortObject(_) => fatal(
+                cx,
+                fun,
+                error,
+                "errors on a window are fatal (MPI_ERRORS_ARE_FATAL) until MPI_Win_set_errhandler says otherwise",
+            ),
+        };
+    }
     let comm = match on {
         On::Comm(handle) => world.comm(handle),
         On::Request => Some(

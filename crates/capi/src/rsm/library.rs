@@ -97,7 +97,7 @@ pub(super) fn open(cx: &'static Cx) -> Result<&'static Library> {
     }
     let node = node::open(cx, Interface::Rsm).map_err(|why| {
         // A return value alone would leave people in the dark.
-        eprintln!("farpost: rsm_get_controller: {why}");
+        eprintln!("farpost: RSMAPI: {why}");
         RsmError::new(Code::INSUFFICIENT_RESOURCES, why)
     })?;
     let rsm = Rsm::new(

@@ -6,6 +6,7 @@
 //!
 //! Requirements of MPI-5.0 section 19.3.
 
+mod accumulated;
 mod array;
 pub mod basic;
 pub(crate) mod construct;

@@ -127,6 +127,11 @@ impl Context {
         self.unexpected_count != 0
     }
 
+    /// Messages held.
+    pub fn held(&self) -> usize {
+        self.unexpected_count
+    }
+
     /// Whether any receive is posted.
     pub fn has_posted(&self) -> bool {
         self.posted_count != 0

@@ -87,6 +87,8 @@ pub(crate) struct ContextEntry {
     pub queues: Context,
     /// Who the ranks are, once the communicator exists here. A faster peer may send before that.
     pub members: Option<Group>,
+    /// The program does not know its communicator.
+    pub hidden: bool,
 }
 
 /// What an engine is made of.
@@ -229,6 +231,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
                     id,
                     queues: Context::default(),
                     members: None,
+                    hidden: false,
                 };
                 let index = match self.free_contexts.pop() {
                     Some(index) => {
@@ -271,6 +274,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
                 id: u64::MAX,
                 queues: Context::default(),
                 members: None,
+                hidden: false,
             };
             self.free_contexts.push(index);
             self.last_context = (u64::MAX, 0);

@@ -63,6 +63,15 @@ pub(super) fn make_comm<F: Fabric>(
     }
 }
 
+/// A communicator that the program does not see. Its messages are not the program's.
+pub(super) fn make_hidden<F: Fabric>(engine: &mut Engine<F>, context: u64, local: Group, rank: Rank) -> Comm {
+    let comm = make_comm(engine, context, local, None, rank, 0, b"");
+    for slot in comm.slots {
+        engine.contexts[slot].hidden = true;
+    }
+    comm
+}
+
 impl<F: Fabric> World<F> {
     /// A context number for a communicator that this process leads: unique in the job. The leader tells the
     /// others.
@@ -89,7 +98,7 @@ impl<F: Fabric> World<F> {
         let context = context_number(0, HIDDEN);
         self.next_context.set(self.next_context.get().max(HIDDEN + 1));
         let engine = &mut self.engine.borrow_mut();
-        Rc::new(make_comm(engine, context, everyone, None, me as i32, 0, b""))
+        Rc::new(make_hidden(engine, context, everyone, me as i32))
     }
 
     /// Make a communicator of agreed groups and context, and give it a handle. `rank` is mine in `local`.

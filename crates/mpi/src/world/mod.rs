@@ -11,19 +11,24 @@ mod comm;
 mod integers;
 mod lifetime;
 mod p2p;
+mod partitioned;
 mod requests;
 mod roll;
+mod service;
 mod sessions;
+mod tools;
 
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
+pub use service::Service;
 
 use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
 use crate::comm::{Attached, Comm};
 use crate::engine::{Carrier, EngineTunables};
 use crate::handle::{HandleKind, HandleTable};
+use crate::partitioned::{CONTEXT_COUNT, Operations};
 use crate::session::Session;
 use crate::{Result, p2p::Matched};
 use farpost_channel::ChannelTunables;
@@ -80,6 +85,11 @@ pub struct World<F: Fabric> {
     watch: OnceCell<Box<dyn Watch>>,
     /// Nonblocking collectives under way.
     pub(crate) active: RefCell<Vec<Rc<CollectiveRequest<F>>>>,
+    partitioned: RefCell<Operations>,
+    /// Some of them are started and not complete.
+    parts_under_way: Cell<bool>,
+    /// What else takes part in progress.
+    services: RefCell<Vec<Rc<dyn Service<F>>>>,
     pub(crate) buffer: RefCell<Option<Attached>>,
     next_context: Cell<u64>,
     /// Freed communicators whose contexts are still in use.
@@ -143,8 +153,12 @@ impl<F: Fabric> World<F> {
             extras: RefCell::default(),
             watch: OnceCell::new(),
             active: RefCell::default(),
+            partitioned: RefCell::default(),
+            parts_under_way: Cell::new(false),
+            services: RefCell::default(),
             buffer: RefCell::new(None),
-            next_context: Cell::new(2),
+            // Those before are taken.
+            next_context: Cell::new(CONTEXT_COUNT + 1),
             closing: RefCell::default(),
             boards: board::Boards::default(),
             unrung: Cell::new(false),
@@ -191,10 +205,24 @@ impl<F: Fabric> World<F> {
 
     /// Let everything move that can. True: something moved.
     pub fn progress(&self) -> bool {
-        let moved = self.engine.borrow_mut().progress();
-        if self.active.borrow().is_empty() {
+        let mut moved = self.engine.borrow_mut().progress();
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
+        if !self.has_more_under_way() {
             return moved;
         }
+        self.advance_more() | moved
+    }
+
+    /// Whether anything is under way that takes more than moving messages.
+    fn has_more_under_way(&self) -> bool {
+        self.parts_under_way.get() || !self.active.borrow().is_empty()
+    }
+
+    #[inline(never)]
+    fn advance_more(&self) -> bool {
+        let moved = self.parts_under_way.get() && self.advance_partitioned();
         self.advance_collectives() | moved
     }
 
@@ -213,8 +241,11 @@ impl<F: Fabric> World<F> {
         }
         let unrung = !engine.busy.is_empty() || self.unrung.get() || engine.unrung;
         drop(engine);
-        if !self.active.borrow().is_empty() {
-            moved |= self.advance_collectives();
+        if !self.services.borrow().is_empty() {
+            moved |= self.advance_services();
+        }
+        if self.has_more_under_way() {
+            moved |= self.advance_more();
         }
         (moved, if unrung { SHORT_SLEEP } else { LONG_SLEEP })
     }

@@ -203,10 +203,10 @@ impl<F: Fabric> World<F> {
             engine.fabric.charge(Cost::Work(Work::MpiReceive));
             return Some((source, tag, len));
         }
-        let looks = if self.active.borrow().is_empty() {
-            self.policy.looks()
-        } else {
+        let looks = if self.has_more_under_way() {
             1
+        } else {
+            self.policy.looks()
         };
         let got = Chosen::receive_at_once(&mut engine, &wanted, to, looks);
         if got.is_some() {

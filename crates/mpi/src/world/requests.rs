@@ -1,17 +1,18 @@
 //! Completing requests (MPI-5.0 section 3.7), persistent and generalized ones among them.
 //!
-//! Requirements of MPI-5.0 sections 3.7.3, 3.8.4, 3.9.
+//! Requirements of MPI-5.0 sections 3.7.3, 3.8.4, 3.9, 4.2.2.
 
 use super::CollectiveRequest;
 use super::p2p::completed;
 use super::{Awaited, World};
 use crate::buffer::{RecvBuf, SendBuf};
-use crate::carrier::Chosen;
+use crate::carrier::{Chosen, Engine};
 use crate::coll::Plan;
 use crate::comm::Comm;
 use crate::engine::request::Status;
 use crate::engine::{Carrier, SENT};
 use crate::p2p::Mode;
+use crate::partitioned::Channel;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::Fabric;
 use std::rc::Rc;
@@ -79,6 +80,8 @@ pub enum PersistentSpec {
         plan: Box<dyn Fn() -> Result<Plan>>,
         tag: i32,
     },
+    /// A message in partitions.
+    Partitioned(Rc<Channel>),
 }
 
 /// Callbacks of a generalized request (MPI-5.0 section 13.2). They return MPI error codes.
@@ -363,8 +366,11 @@ impl<F: Fabric> World<F> {
         }
         let extra = self.extras.borrow_mut().remove(&handle);
         match extra {
-            Some(Extra::Persistent { running, .. }) => {
+            Some(Extra::Persistent { running, spec }) => {
                 self.engine.borrow_mut().requests.remove(handle);
+                if let PersistentSpec::Partitioned(channel) = &*spec {
+                    self.partitioned.borrow_mut().forget(channel);
+                }
                 match running {
                     Some(running) if running != SENT => self.free_request(running),
                     _ => Ok(()),
@@ -420,9 +426,9 @@ impl<F: Fabric> World<F> {
         let target = match self.extras.borrow().get(&handle) {
             Some(Extra::Persistent {
                 running: Some(running),
-                ..
-            }) => *running,
-            Some(Extra::Persistent { running: None, .. } | Extra::Collective(_) | Extra::Flush(_)) => {
+                spec,
+            }) if !matches!(**spec, PersistentSpec::Partitioned(_)) => *running,
+            Some(Extra::Persistent { .. } | Extra::Collective(_) | Extra::Flush(_)) => {
                 return fail!(
                     ERR_REQUEST: "request={handle:#x}: only active point-to-point requests can be cancelled"
                 );
@@ -447,7 +453,11 @@ impl<F: Fabric> World<F> {
 
     /// Make a persistent request, inactive.
     pub fn persistent(&self, spec: PersistentSpec) -> Result<usize> {
-        let handle = completed(&mut self.engine.borrow_mut(), Status::EMPTY)?;
+        self.persistent_in(&mut self.engine.borrow_mut(), spec)
+    }
+
+    pub(super) fn persistent_in(&self, engine: &mut Engine<F>, spec: PersistentSpec) -> Result<usize> {
+        let handle = completed(engine, Status::EMPTY)?;
         self.extras.borrow_mut().insert(
             handle,
             Extra::Persistent {
@@ -485,6 +495,7 @@ impl<F: Fabric> World<F> {
                 tag,
             } => self.irecv(comm, buf.clone(), *source, *tag)?,
             PersistentSpec::Collective { comm, plan, tag } => self.start_tagged(comm, plan()?, None, *tag)?,
+            PersistentSpec::Partitioned(channel) => self.start_partitioned(channel)?,
         };
         if let Some(Extra::Persistent { running, .. }) = self.extras.borrow_mut().get_mut(&handle) {
             *running = Some(inner);

@@ -3,13 +3,14 @@
 //! Cost class: *queued path*; nothing of it is done in a wait that ends soon.
 
 use super::World;
-use super::requests::Extra;
+use super::requests::{Extra, PersistentSpec};
 use crate::Rank;
 use crate::comm::{Comm, ContextLane};
 use crate::engine::SENT;
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
 use crate::engine::envelope::LANE_BITS;
 use crate::engine::request::{Operation, RecvState, SendState};
+use crate::partitioned::Channel;
 use farpost_fabric::{Fabric, Peer};
 use farpost_rollcall::{Collective, Communicator, Mismatch, NearMiss, Record, Teller, WaitKind, Want};
 use std::rc::Rc;
@@ -159,6 +160,15 @@ impl<F: Fabric> World<F> {
                 }
                 return;
             }
+            Some(Extra::Persistent {
+                running: Some(running),
+                spec,
+            }) if let PersistentSpec::Partitioned(channel) = &**spec => {
+                if !self.engine.borrow().requests.is_over(*running) {
+                    list(record, self.want_of_channel(channel));
+                }
+                return;
+            }
             Some(Extra::Persistent { running, .. }) => running.iter().copied().collect(),
             Some(Extra::Joined(first, second)) => vec![*first, *second],
             Some(Extra::Flush(sends)) => sends.to_vec(),
@@ -172,6 +182,18 @@ impl<F: Fabric> World<F> {
         for request in inner {
             self.describe_request(request, record);
         }
+    }
+
+    /// What a partitioned message waits for: the program's other threads, or the other end.
+    fn want_of_channel(&self, channel: &Channel) -> Want {
+        if channel.waits_for_program() {
+            return other(WaitKind::Program);
+        }
+        let kind = match channel.sends() {
+            true => WaitKind::Send,
+            false => WaitKind::Receive,
+        };
+        self.receive_of(&channel.comm, channel.rank, channel.tag, channel.bytes(), kind)
     }
 
     /// What a message's request waits for.

@@ -66,7 +66,7 @@ use crate::engine::request::{Mode, Payload, SendState};
 use crate::engine::{Carrier, EngineTunables, wire};
 use crate::{Rank, Result};
 use farpost_channel::ChannelTunables;
-use farpost_fabric::{Distance, Fabric, Line, Peer};
+use farpost_fabric::{Counter, Distance, Fabric, Line, Peer};
 use receive::Incoming;
 use send::Run;
 use std::cell::Cell;
@@ -146,6 +146,30 @@ impl Tally {
     }
 }
 
+/// Pieces and the bytes of messages in them that went or came and are not in the fabric's counters yet.
+#[derive(Clone, Copy, Default)]
+struct Uncounted {
+    pieces: u64,
+    bytes: u64,
+}
+
+impl Uncounted {
+    #[inline(always)]
+    fn add(&mut self, bytes: usize) {
+        self.pieces += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// Add them to the counters.
+    fn tell(&mut self, fabric: &impl Fabric, peer: Peer, pieces: Counter, bytes: Counter) {
+        if self.pieces > 0 {
+            fabric.count(peer, pieces, self.pieces);
+            fabric.count(peer, bytes, self.bytes);
+            *self = Self::default();
+        }
+    }
+}
+
 /// Whether a message takes credit: not one so short whose sender waits for it, which takes no more memory here than there.
 fn takes_credit(is_awaited: bool, bytes: u64) -> bool {
     !is_awaited || bytes > TINY
@@ -165,6 +189,8 @@ struct Far {
     holds_back: bool,
     /// The longest message that is sent to it unasked.
     eager: u64,
+    gone: Uncounted,
+    come: Uncounted,
     /// What it is sending.
     incoming: Option<Incoming>,
     taken: Tally,
@@ -182,6 +208,8 @@ pub(crate) struct Messages<L> {
     arriving: Vec<Peer>,
     /// What may be on its way to a peer.
     most: Tally,
+    /// Peers with something that is not in the fabric's counters yet.
+    uncounted: Vec<Peer>,
 }
 
 impl<L> Messages<L> {
@@ -210,7 +238,29 @@ impl<L> Messages<L> {
             peers: (0..fabric.size()).map(far).collect(),
             arriving: Vec::new(),
             most,
+            uncounted: Vec::new(),
         })
+    }
+
+    /// A piece has gone to a peer, with so many bytes of a message.
+    #[inline(always)]
+    fn count_gone(&mut self, peer: Peer, bytes: usize) {
+        self.about_to_count(peer).gone.add(bytes);
+    }
+
+    /// The same of one that came.
+    #[inline(always)]
+    fn count_come(&mut self, peer: Peer, bytes: usize) {
+        self.about_to_count(peer).come.add(bytes);
+    }
+
+    #[inline(always)]
+    fn about_to_count(&mut self, peer: Peer) -> &mut Far {
+        let far = &mut self.peers[peer.index()];
+        if far.gone.pieces | far.come.pieces == 0 {
+            self.uncounted.push(peer);
+        }
+        far
     }
 }
 
@@ -373,7 +423,15 @@ impl<F: Fabric, L: Layer<F>> Carrier<F, Chosen<F>> for ByMessages<F, L> {
     }
 
     fn rest(engine: &mut Engine<F>) -> bool {
-        let layer = &L::of(&engine.carrier).layer;
+        let messages = L::of_mut(&mut engine.carrier);
+        for peer in messages.uncounted.drain(..) {
+            let far = &mut messages.peers[peer.index()];
+            far.gone
+                .tell(&*engine.fabric, peer, Counter::Sent, Counter::SentBytes);
+            far.come
+                .tell(&*engine.fabric, peer, Counter::Received, Counter::ReceivedBytes);
+        }
+        let layer = &messages.layer;
         layer.rest();
         let unsent = layer.has_unsent();
         Postbox::rest(engine) | unsent

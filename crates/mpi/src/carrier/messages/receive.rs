@@ -97,6 +97,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         }
         engine.fabric.charge(Cost::Copy(bytes.len()));
         to[..bytes.len()].copy_from_slice(bytes);
+        L::of_mut(&mut engine.carrier).count_come(peer, bytes.len());
         Self::taken(engine, peer, false, total);
         Some((envelope.source as Rank, envelope.tag, bytes.len()))
     }
@@ -160,6 +161,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         let Some(context) = engine.admit(peer, &envelope) else {
             return false;
         };
+        L::of_mut(&mut engine.carrier).count_come(peer, bytes.len());
         let at = bytes.len() as u64;
         if at == total {
             Self::taken(engine, peer, sync.is_some(), total);
@@ -275,7 +277,9 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
     /// The next bytes of what a peer is sending.
     #[inline]
     fn on_more(engine: &mut Engine<F>, peer: Peer, bytes: &[u8]) -> bool {
-        let far = &mut L::of_mut(&mut engine.carrier).peers[peer.index()];
+        let messages = L::of_mut(&mut engine.carrier);
+        messages.count_come(peer, bytes.len());
+        let far = &mut messages.peers[peer.index()];
         let Some(incoming) = far
             .incoming
             .as_mut()

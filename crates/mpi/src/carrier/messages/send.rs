@@ -85,6 +85,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             return false;
         }
         far.sent.add(bytes);
+        messages.count_gone(peer, data.len());
         true
     }
 
@@ -188,6 +189,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             far.sent.add(total);
         }
         send.for_space = far.holds_back;
+        messages.count_gone(peer, len as usize);
         send.state = SendState::Leaving;
         let run = Run {
             handle,
@@ -197,7 +199,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
             is_awaited,
         };
         if len < total {
-            far.run = Some(run);
+            messages.peers[peer.index()].run = Some(run);
         } else {
             Self::end_run(engine, peer, run);
         }
@@ -229,6 +231,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
         if !messages.layer.try_send(peer, head, &[remote], bytes) {
             return false;
         }
+        messages.count_gone(peer, len as usize);
         let run = Run {
             handle,
             at: sent + len,
@@ -270,6 +273,7 @@ impl<F: Fabric, L: Layer<F>> ByMessages<F, L> {
                 break;
             }
             run.at += len;
+            messages.count_gone(peer, len as usize);
         }
         if run.at == run.end {
             messages.peers[peer.index()].run = None;

@@ -79,7 +79,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// A context number that somebody told.
-    pub(super) fn checked_context(&self, words: &[i64]) -> Result<u64> {
+    pub(crate) fn checked_context(&self, words: &[i64]) -> Result<u64> {
         let number = words.first().copied().unwrap_or(-1);
         match u64::try_from(number) {
             Ok(number) if number <= crate::engine::envelope::CONTEXT_MASK && number & 3 == 0 => Ok(number),

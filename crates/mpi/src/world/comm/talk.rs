@@ -237,7 +237,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// The words of the rank 0 that leads both groups ([`Comm::leads`]).
-    pub(super) fn hear_leader(&self, comm: &Comm, words: &[i64]) -> Result<Vec<i64>> {
+    pub(crate) fn hear_leader(&self, comm: &Comm, words: &[i64]) -> Result<Vec<i64>> {
         let words = Words::new(words.iter().copied());
         let plan = coll::agree(&self.site(comm), words.block(1), comm.leads());
         self.run_collective(comm, plan)?;
