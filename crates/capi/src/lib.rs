@@ -38,6 +38,7 @@ mod forked;
 mod init;
 pub mod interfaces;
 mod jam;
+mod mpix;
 mod lock;
 mod names;
 mod node;

@@ -17,6 +17,7 @@
 
 use super::request::{Operation, RecvState, Request, SendState};
 use super::{Carrier, Engine, Outgoing};
+use crate::comm::Comm;
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
@@ -174,6 +175,22 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.retire_if_empty(peer);
     }
 
+    /// Fail everything that is under way on a communicator.
+    #[cold]
+    pub(crate) fn fail_revoked(&mut self, comm: &Comm, error: &Error) {
+        let of_comm = |request: &Request| match &request.operation {
+            Operation::Send(send) => comm.carries(send.envelope.context),
+            Operation::Recv(recv) => comm.slots.contains(&recv.context),
+            Operation::Idle => false,
+        };
+        let all = self.requests.iter();
+        let hit = all.filter(|(_, request)| !request.complete && of_comm(request));
+        let hit: Vec<usize> = hit.map(|(handle, _)| handle).collect();
+        for handle in hit {
+            self.give_up(handle, error.clone());
+        }
+    }
+
     /// A request ends with an error, unless it is about to come to a good end.
     fn give_up(&mut self, handle: usize, error: Error) {
         if !C::give_up(self, handle) {
@@ -265,7 +282,8 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             members.pid(source) == Some(peer.0)
         } else {
             let lost = self.lost.get(&peer.0).is_some_and(|end| !end.in_order);
-            lost && members.rank_of(peer.0).is_some()
+            let id = self.contexts[context].id;
+            lost && !self.pardoned.contains(&(id, peer.0)) && members.rank_of(peer.0).is_some()
         }
     }
 
