@@ -52,7 +52,7 @@ static int go(MPI_Comm comm, int from, unsigned long *luck, int spare, double *r
             double all[CELLS];
             error = MPI_Allgatherv(cells + 1, mine, MPI_DOUBLE, all, counts, starts, MPI_DOUBLE, comm);
             if (error) return error;
-            /* The older copy goes. Somebody may still be at the step before: nobody is further behind. */
+            /* The older copy goes: everybody has got to the newer one, or this step's cells would not have come. */
             int at = kept_at[0] > kept_at[1];
             memcpy(kept[at], all, sizeof all);
             kept_at[at] = step;
@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
         if (comm != MPI_COMM_WORLD) MPI_Comm_free(&comm);
         comm = smaller;
         losses++;
-        /* The newest copy that all have: the bits of the two that I have, counted in tens from the lowest possible. */
+        /* The newest copy that all have: nobody is more than one ahead of another, and everybody has the last two. */
         int newest = kept_at[0] > kept_at[1] ? kept_at[0] : kept_at[1], least;
         if (MPI_Allreduce(&newest, &least, 1, MPI_INT, MPI_MIN, comm)) least = -1;
         int same = least >= 0;
@@ -97,6 +97,8 @@ int main(int argc, char **argv) {
             continue;
         }
         from = least;
+        for (int i = 0; i < 2; i++)
+            if (kept_at[i] > from) kept_at[i] = -1; /* not everybody has got there */
     }
     double should[CELLS], next[CELLS];
     start(should);
