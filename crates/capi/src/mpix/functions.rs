@@ -59,7 +59,8 @@ pub(crate) fn mpix_comm_get_failed(cx: &'static Cx, a: arg::MPIX_Comm_get_failed
     a.failed.set(abi::MPI_GROUP_NULL);
     run(cx, "MPIX_Comm_get_failed", a.comm, |comm| {
         need("failed", a.failed)?;
-        a.failed.set(cx.objects.new_group(cx.world().comm_get_failed(comm))?);
+        a.failed
+            .set(cx.objects.new_group(cx.world().comm_get_failed(comm))?);
         Ok(())
     })
 }
@@ -91,7 +92,8 @@ pub(crate) fn mpix_comm_iagree(cx: &'static Cx, a: arg::MPIX_Comm_iagree) -> c_i
         need("flag", a.flag)?;
         need("request", a.request)?;
         let flags = a.flag.get().unwrap_or(0);
-        a.request.set(cx.world().comm_agree_later(comm, flags, later(a.flag), false)?);
+        a.request
+            .set(cx.world().comm_agree_later(comm, flags, later(a.flag), false)?);
         Ok(())
     })
 }
@@ -113,7 +115,8 @@ pub(crate) fn mpix_comm_ishrink(cx: &'static Cx, a: arg::MPIX_Comm_ishrink) -> c
     run(cx, "MPIX_Comm_ishrink", a.comm, |comm| {
         need("newcomm", a.newcomm)?;
         need("request", a.request)?;
-        a.request.set(cx.world().comm_agree_later(comm, 0, later(a.newcomm), true)?);
+        a.request
+            .set(cx.world().comm_agree_later(comm, 0, later(a.newcomm), true)?);
         Ok(())
     })
 }

@@ -205,7 +205,7 @@ impl Comm {
     #[inline]
     pub(crate) fn need_unrevoked(&self) -> Result<()> {
         if self.is_revoked() {
-            return Err(crate::world::revoked());
+            return Err(crate::failures::revoked());
         }
         Ok(())
     }

@@ -17,7 +17,6 @@
 
 use super::request::{Operation, RecvState, Request, SendState};
 use super::{Carrier, Engine, Outgoing};
-use crate::comm::Comm;
 use crate::group::Group;
 use crate::{Error, ErrorClass, Rank, Result};
 use farpost_fabric::{End, Fabric, FabricError, Fault, Peer};
@@ -175,16 +174,16 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.retire_if_empty(peer);
     }
 
-    /// Fail everything that is under way on a communicator.
+    /// Fail everything that is under way on a communicator: in the contexts `slots`, and sends in those that `carries` knows.
     #[cold]
-    pub(crate) fn fail_revoked(&mut self, comm: &Comm, error: &Error) {
-        let of_comm = |request: &Request| match &request.operation {
-            Operation::Send(send) => comm.carries(send.envelope.context),
-            Operation::Recv(recv) => comm.slots.contains(&recv.context),
+    pub(crate) fn fail_within(&mut self, slots: &[usize], carries: impl Fn(u64) -> bool, error: &Error) {
+        let within = |request: &Request| match &request.operation {
+            Operation::Send(send) => carries(send.envelope.context),
+            Operation::Recv(recv) => slots.contains(&recv.context),
             Operation::Idle => false,
         };
         let all = self.requests.iter();
-        let hit = all.filter(|(_, request)| !request.complete && of_comm(request));
+        let hit = all.filter(|(_, request)| !request.complete && within(request));
         let hit: Vec<usize> = hit.map(|(handle, _)| handle).collect();
         for handle in hit {
             self.give_up(handle, error.clone());

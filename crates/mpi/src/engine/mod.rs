@@ -147,7 +147,7 @@ pub struct Engine<F: Fabric, C> {
     pub(crate) lost: BTreeMap<u32, End>,
     /// Lost peers that receives from any source, in these contexts, no longer fail for.
     pub(crate) pardoned: BTreeSet<(u64, u32)>,
-    /// A message has come on the context of [`Failures`](crate::world), which was not open.
+    /// A message has come on the context [`FAILURES`](envelope::FAILURES), which was not open.
     pub(crate) called_on: bool,
     /// When it was asked last who has ended.
     asked: Moment,
@@ -233,7 +233,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         let index = match self.context_index.get(&id) {
             Some(index) => *index,
             None => {
-                self.called_on |= id == crate::world::FAILURES_CONTEXT;
+                self.called_on |= id == envelope::FAILURES;
                 let entry = ContextEntry {
                     id,
                     queues: Context::default(),

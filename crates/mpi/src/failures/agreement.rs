@@ -62,10 +62,18 @@ impl Agreement {
     }
 
     /// What is to be told to whom, now that these are `dead`. A leader asks for the `context` of what it proposes.
-    pub fn advance(&mut self, dead: impl Fn(u32) -> bool, context: impl FnOnce() -> u64) -> Vec<(u32, Message)> {
+    pub fn advance(
+        &mut self,
+        dead: impl Fn(u32) -> bool,
+        context: impl FnOnce() -> u64,
+    ) -> Vec<(u32, Message)> {
         let Some(mine) = &self.mine else { return Vec::new() };
         let me = self.me;
-        let alive = self.members.iter().copied().filter(|pid| *pid == me || !dead(*pid));
+        let alive = self
+            .members
+            .iter()
+            .copied()
+            .filter(|pid| *pid == me || !dead(*pid));
         let alive: Vec<u32> = alive.collect();
         let others = || alive.iter().copied().filter(|pid| *pid != me);
         let leader = alive.first().copied().unwrap_or(me);
@@ -95,7 +103,9 @@ impl Agreement {
                 return out;
             }
             let earlier = self.states.values().filter_map(|(_, proposal)| proposal.as_ref());
-            let latest = earlier.chain(self.proposal.as_ref()).max_by_key(|(leader, _)| *leader);
+            let latest = earlier
+                .chain(self.proposal.as_ref())
+                .max_by_key(|(leader, _)| *leader);
             let verdict = match latest {
                 Some((_, verdict)) => verdict.clone(),
                 None => self.sum(mine, &dead, context()),
@@ -114,7 +124,12 @@ impl Agreement {
     }
 
     fn sum(&self, mine: &Verdict, dead: impl Fn(u32) -> bool, context: u64) -> Verdict {
-        let mut failed: BTreeSet<u32> = self.members.iter().copied().filter(|pid| *pid != self.me && dead(*pid)).collect();
+        let mut failed: BTreeSet<u32> = self
+            .members
+            .iter()
+            .copied()
+            .filter(|pid| *pid != self.me && dead(*pid))
+            .collect();
         let mut all = Verdict {
             context,
             ..mine.clone()

@@ -61,12 +61,14 @@ fn all_that_decide_decide_the_same_whoever_ends_meanwhile() {
                 }
                 2 if !all[at].begun && !all[at].dead => {
                     let mine = Verdict {
-                        flags: -1 & !(1 << at),
+                        flags: !(1 << at),
                         acknowledged: vec![0],
                         ..Verdict::default()
                     };
                     all[at].begun = true;
-                    all[at].agreement.begin(at as u32, (0..size as u32).collect(), mine);
+                    all[at]
+                        .agreement
+                        .begin(at as u32, (0..size as u32).collect(), mine);
                 }
                 3 | 4 if !all[at].dead => {
                     let process = &mut all[at];
@@ -98,7 +100,10 @@ fn all_that_decide_decide_the_same_whoever_ends_meanwhile() {
             }
         }
         let outcomes: Vec<&Verdict> = all.iter().filter_map(|p| p.agreement.decided()).collect();
-        assert!(outcomes.windows(2).all(|two| two[0] == two[1]), "seed {seed}: {outcomes:?}");
+        assert!(
+            outcomes.windows(2).all(|two| two[0] == two[1]),
+            "seed {seed}: {outcomes:?}"
+        );
         for (pid, process) in all.iter().enumerate() {
             // Who is left has brought its part.
             if !process.dead {
@@ -107,7 +112,10 @@ fn all_that_decide_decide_the_same_whoever_ends_meanwhile() {
             }
         }
     }
-    assert!(after_a_leader > 100 && early > 20, "{after_a_leader} {early}: the cases that matter happen");
+    assert!(
+        after_a_leader > 100 && early > 20,
+        "{after_a_leader} {early}: the cases that matter happen"
+    );
 }
 
 #[test]

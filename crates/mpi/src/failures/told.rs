@@ -105,8 +105,14 @@ fn take(words: &mut impl ExactSizeIterator<Item = u64>) -> Option<Verdict> {
     let flags = u32::try_from(words.next()?).ok()?.cast_signed();
     let context = words.next()?;
     let mut list = || {
-        let len = usize::try_from(words.next()?).ok().filter(|len| *len <= words.len())?;
-        words.by_ref().take(len).map(|pid| u32::try_from(pid).ok()).collect::<Option<Vec<u32>>>()
+        let len = usize::try_from(words.next()?)
+            .ok()
+            .filter(|len| *len <= words.len())?;
+        words
+            .by_ref()
+            .take(len)
+            .map(|pid| u32::try_from(pid).ok())
+            .collect::<Option<Vec<u32>>>()
     };
     Some(Verdict {
         flags,

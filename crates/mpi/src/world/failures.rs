@@ -7,19 +7,17 @@ use super::{Awaited, Service, World, lifetime};
 use crate::buffer::RecvBuf;
 use crate::comm::{Comm, ContextLane};
 use crate::engine::context::{ANY_SOURCE, ANY_TAG};
-use crate::failures::{Agreement, Told, Verdict};
+use crate::engine::envelope::{FAILURES, FAILURES_COUNT};
+use crate::failures::{Agreement, Told, Verdict, revoked};
 use crate::group::Group;
 use crate::partitioned::Room;
-use crate::{Error, Rank, Result};
+use crate::{Rank, Result};
 use farpost_fabric::Fabric;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// The number, of process 0, of the context that this is told on.
-pub(crate) const CONTEXT_COUNT: u64 = crate::partitioned::CONTEXT_COUNT + 1;
-/// The lane of it that messages come on.
-pub(crate) const CONTEXT: u64 = CONTEXT_COUNT << crate::engine::envelope::LANE_BITS;
+const _: () = assert!(FAILURES_COUNT == crate::partitioned::CONTEXT_COUNT + 1);
 const TAG: i32 = 0;
 /// Agreements of a communicator that are kept after they were decided, for those who ask later. Nobody who is this many behind can ask: at most
 /// so many are under way at a time.
@@ -144,12 +142,24 @@ impl Failures {
     fn complete<F: Fabric>(&self, world: &World<F>) {
         loop {
             let mut state = self.state.borrow_mut();
-            let over = |state: &State, w: &Waiting| state.agreements.get(&w.key).is_some_and(|a| a.decided().is_some());
-            let Some(at) = state.waiting.iter().position(|w| over(&state, w)) else { return };
+            let over = |state: &State, w: &Waiting| {
+                state
+                    .agreements
+                    .get(&w.key)
+                    .is_some_and(|a| a.decided().is_some())
+            };
+            let Some(at) = state.waiting.iter().position(|w| over(&state, w)) else {
+                return;
+            };
             let waiting = state.waiting.remove(at);
-            let verdict = state.agreements.get(&waiting.key).and_then(Agreement::decided).cloned();
+            let verdict = state
+                .agreements
+                .get(&waiting.key)
+                .and_then(Agreement::decided)
+                .cloned();
             drop(state);
             let verdict = verdict.unwrap_or_default();
+            world.learn(&waiting.comm, &verdict);
             let error = if waiting.shrinks {
                 world.left_over(&waiting.comm, &verdict).map(|new| {
                     let handle = new.map_or(NO_COMM, |new| new.handle.get());
@@ -169,7 +179,12 @@ const NO_COMM: usize = 0x100;
 
 /// Not everybody knows of all that have ended.
 fn unknown(verdict: &Verdict) -> Result<()> {
-    let unknown: Vec<u32> = verdict.failed.iter().copied().filter(|pid| !verdict.acknowledged.contains(pid)).collect();
+    let unknown: Vec<u32> = verdict
+        .failed
+        .iter()
+        .copied()
+        .filter(|pid| !verdict.acknowledged.contains(pid))
+        .collect();
     if unknown.is_empty() {
         return Ok(());
     }
@@ -191,7 +206,12 @@ impl<F: Fabric> Service<F> for Failures {
     }
 
     fn requests(&self) -> Vec<usize> {
-        self.state.borrow().coming.iter().map(|(handle, ..)| *handle).collect()
+        self.state
+            .borrow()
+            .coming
+            .iter()
+            .map(|(handle, ..)| *handle)
+            .collect()
     }
 }
 
@@ -203,7 +223,7 @@ impl<F: Fabric> World<F> {
         let engine = &mut self.engine.borrow_mut();
         engine.called_on = false;
         let everyone = Group::all(self.size());
-        let comm = lifetime::make_hidden(engine, CONTEXT, everyone, self.pid() as Rank);
+        let comm = lifetime::make_hidden(engine, FAILURES, everyone, self.pid() as Rank);
         let failures = Rc::new(Failures {
             comm: Rc::new(comm),
             state: RefCell::default(),
@@ -247,7 +267,9 @@ impl<F: Fabric> World<F> {
         comm.revoke();
         self.bar_board(comm);
         let error = revoked();
-        self.engine.borrow_mut().fail_revoked(comm, &error);
+        self.engine
+            .borrow_mut()
+            .fail_within(&comm.slots, |context| comm.carries(context), &error);
         let told = Told::Revoked {
             context: comm.context,
         };
@@ -275,7 +297,11 @@ impl<F: Fabric> World<F> {
         let members = Self::members(comm);
         let mut state = failures.state.borrow_mut();
         let (known, _) = state.known.entry(comm.context).or_default();
-        let failed = engine.lost.iter().filter(|(_, end)| !end.in_order).map(|(pid, _)| *pid);
+        let failed = engine
+            .lost
+            .iter()
+            .filter(|(_, end)| !end.in_order)
+            .map(|(pid, _)| *pid);
         for pid in failed {
             if members.contains(pid) && !known.contains(&pid) {
                 known.push(pid);
@@ -300,7 +326,9 @@ impl<F: Fabric> World<F> {
         *acknowledged = many.min(known.len()).max(*acknowledged);
         let lane = comm.lane(ContextLane::Messages);
         let mut engine = self.engine.borrow_mut();
-        engine.pardoned.extend(known[..*acknowledged].iter().map(|pid| (lane, *pid)));
+        engine
+            .pardoned
+            .extend(known[..*acknowledged].iter().map(|pid| (lane, *pid)));
         *acknowledged
     }
 
@@ -308,7 +336,10 @@ impl<F: Fabric> World<F> {
         let failures = self.failures();
         let known = self.known_failed(comm);
         let mut state = failures.state.borrow_mut();
-        let acknowledged = state.known.get(&comm.context).map_or(0, |(_, acknowledged)| *acknowledged);
+        let acknowledged = state
+            .known
+            .get(&comm.context)
+            .map_or(0, |(_, acknowledged)| *acknowledged);
         let serial = state.serials.entry(comm.context).or_default();
         let key = (comm.context, *serial);
         *serial += 1;
@@ -323,11 +354,28 @@ impl<F: Fabric> World<F> {
         };
         let mut members = Self::members(comm).to_pids();
         members.sort_unstable();
-        state.agreements.entry(key).or_default().begin(self.pid(), members, mine);
+        state
+            .agreements
+            .entry(key)
+            .or_default()
+            .begin(self.pid(), members, mine);
         // Whatever this process has to tell goes out in the next call that makes progress.
         failures.lost.set(None);
         drop(state);
         (failures, key)
+    }
+
+    /// What the others know, this process knows now.
+    fn learn(&self, comm: &Comm, verdict: &Verdict) {
+        if let Some(failures) = self.failures.get() {
+            let mut state = failures.state.borrow_mut();
+            let (known, _) = state.known.entry(comm.context).or_default();
+            for pid in &verdict.failed {
+                if !known.contains(pid) {
+                    known.push(*pid);
+                }
+            }
+        }
     }
 
     fn agreed(&self, comm: &Comm, flags: i32) -> Result<Verdict> {
@@ -338,7 +386,9 @@ impl<F: Fabric> World<F> {
             verdict = state.agreements.get(&key).and_then(Agreement::decided).cloned();
             Ok(verdict.is_some())
         })?;
-        verdict.ok_or_else(|| error!(ERR_INTERN: "an agreement ended without an outcome"))
+        let verdict = verdict.ok_or_else(|| error!(ERR_INTERN: "an agreement ended without an outcome"))?;
+        self.learn(comm, &verdict);
+        Ok(verdict)
     }
 
     /// `MPIX_Comm_agree`: the flags that all have set, and an error, the same everywhere, when not all know of all that have ended.
@@ -383,10 +433,4 @@ impl<F: Fabric> World<F> {
         }
         self.make(comm, verdict.context as i64, local, remote).map(Some)
     }
-}
-
-/// The error of whatever is done with a revoked communicator.
-#[cold]
-pub(crate) fn revoked() -> Error {
-    error!(MPIX_ERR_REVOKED: "the communicator is revoked (MPIX_Comm_revoke): only MPIX_Comm_agree, MPIX_Comm_shrink and local calls are possible")
 }

@@ -109,7 +109,15 @@ impl<F: Fabric> World<F> {
         remote: Option<Group>,
         rank: Rank,
     ) -> Result<Rc<Comm>> {
-        let made = make_comm(&mut self.engine.borrow_mut(), context, local, remote, rank, 0, b"");
+        let made = make_comm(
+            &mut self.engine.borrow_mut(),
+            context,
+            local,
+            remote,
+            rank,
+            0,
+            b"",
+        );
         let comm = Rc::new(made);
         let handle = self.comms.borrow_mut().insert(Rc::clone(&comm))?;
         comm.handle.set(handle);

@@ -22,12 +22,12 @@ mod tools;
 pub use coll::{CollectiveRequest, board, by_host};
 pub use requests::{Extra, Generalized, PersistentSpec, Special, Watch};
 pub use roll::Awaited;
-pub(crate) use failures::{CONTEXT as FAILURES_CONTEXT, revoked};
 pub use service::Service;
 
 use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
 use crate::comm::{Attached, Comm};
+use crate::engine::envelope::FAILURES_COUNT;
 use crate::engine::{Carrier, EngineTunables};
 use crate::handle::{HandleKind, HandleTable};
 use crate::partitioned::Operations;
@@ -163,7 +163,7 @@ impl<F: Fabric> World<F> {
             services: RefCell::default(),
             buffer: RefCell::new(None),
             // Those before are taken.
-            next_context: Cell::new(failures::CONTEXT_COUNT + 1),
+            next_context: Cell::new(FAILURES_COUNT + 1),
             closing: RefCell::default(),
             boards: board::Boards::default(),
             unrung: Cell::new(false),

@@ -23,7 +23,7 @@ pub const PROC_NULL: Rank = -3;
 #[cold]
 fn no_rank(name: &str, rank: Rank, comm: &Comm) -> Error {
     if comm.is_revoked() {
-        return super::revoked();
+        return crate::failures::revoked();
     }
     let most = i64::from(comm.peers()) - 1;
     error!(ERR_RANK: "{name}={rank}: the communicator has ranks 0 to {most}")
@@ -286,7 +286,7 @@ impl<F: Fabric> World<F> {
         self.wait_for(Awaited::Message { comm, source, tag }, || {
             found = match source {
                 PROC_NULL => Some(Status::PROC_NULL),
-                _ if comm.is_revoked() => return Err(super::revoked()),
+                _ if comm.is_revoked() => return Err(crate::failures::revoked()),
                 _ => self.engine.borrow_mut().probe(comm.slots[0], source, tag),
             };
             if found.is_none() {

@@ -203,7 +203,11 @@ impl<F: Fabric> World<F> {
 
     /// The communicator is revoked: nothing more is shown.
     pub(crate) fn bar_board(&self, comm: &Comm) {
-        let left = self.boards.stands.borrow_mut().insert(comm.context, Stand::Impossible);
+        let left = self
+            .boards
+            .stands
+            .borrow_mut()
+            .insert(comm.context, Stand::Impossible);
         if comm.context == 0 {
             self.boards.world.take();
         } else if let Some(Stand::Ready(board)) = left {

@@ -62,7 +62,7 @@ impl<F: Fabric> Via<'_, F> {
             return status.error.map_or(Ok(true), |error| Err(*error));
         }
         let broken = if self.comm.is_revoked() {
-            Some(crate::world::revoked())
+            Some(crate::failures::revoked())
         } else if engine.lost.is_empty() {
             None
         } else {
