@@ -240,10 +240,10 @@ fn end(cx: &'static Cx, interface: Interface) {
     }
 }
 
-/// An error, unless it is that a process has ended.
+/// An error, unless it is that a process has ended, or that the program has given the communicator up for that.
 fn but_for_the_lost(result: Result<()>) -> Result<()> {
     result.or_else(|error| match error.class {
-        ErrorClass::ERR_PROC_ABORTED => Ok(()),
+        ErrorClass::ERR_PROC_ABORTED | ErrorClass::MPIX_ERR_REVOKED => Ok(()),
         _ => Err(error),
     })
 }

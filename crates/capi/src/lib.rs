@@ -39,6 +39,7 @@ mod init;
 pub mod interfaces;
 mod jam;
 mod lock;
+mod mpix;
 mod names;
 mod node;
 mod objects;

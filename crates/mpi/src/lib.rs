@@ -30,6 +30,7 @@ pub mod comm;
 pub mod datatype;
 pub mod engine;
 pub mod errhandler;
+mod failures;
 pub mod group;
 pub mod handle;
 pub mod info;

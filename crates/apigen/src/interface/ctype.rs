@@ -30,6 +30,8 @@ fn scalar(c: &str) -> Option<&'static str> {
         "size_t" | "uintptr_t" => "usize",
         "ssize_t" | "intptr_t" | "ptrdiff_t" => "isize",
         "off_t" => "libc::off_t",
+        // Handles of mpi.h, which are pointers.
+        "MPI_Comm" | "MPI_Group" | "MPI_Request" => "usize",
         "struct pollfd" => "libc::pollfd",
         _ => return None,
     })

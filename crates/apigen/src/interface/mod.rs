@@ -17,6 +17,7 @@ use serde::Deserialize;
 const TABLES: &[(&str, &str)] = &[
     ("fm", include_str!("../../../../api/fm.toml")),
     ("jam", include_str!("../../../../api/jam.toml")),
+    ("mpix", include_str!("../../../../api/mpix.toml")),
     ("portals3", include_str!("../../../../api/portals3.toml")),
     ("rsm", include_str!("../../../../api/rsm.toml")),
 ];

@@ -19,7 +19,7 @@ use core::ffi::{c_char, c_int, c_void};
 use farpost_mpi::ErrorClass;
 
 mod beside;
-mod seam;
+pub(crate) mod seam;
 
 use seam::{On, Phase};
 

@@ -180,7 +180,7 @@ fn call_checked(
 
 #[cold]
 #[inline(never)]
-fn not_now(cx: &Cx, fun: Fun) -> c_int {
+pub(crate) fn not_now(cx: &Cx, fun: Fun) -> c_int {
     // Exit handlers call it, in a forked child too.
     if cx.life.stage.get() == Stage::Forked && fun.name() == "MPI_Finalize" {
         return 0;

@@ -59,7 +59,7 @@ pub enum Started {
 ///      | context | slot | first | ranks | rank |      |
 /// ```
 #[repr(C, align(32))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// Number and index of the context of messages.
     context: u64,
@@ -67,9 +67,11 @@ pub(crate) struct Route {
     /// The process of rank 0 and the number of ranks that a message can go to in a fast lane: those that have one, if ranks and processes grow together;
     /// else no ranks.
     first: u32,
-    ranks: u32,
+    ranks: Cell<u32>,
     /// My rank.
     rank: u32,
+    /// The communicator is revoked; then there are no ranks.
+    revoked: Cell<bool>,
 }
 
 const _: () = assert!(
@@ -87,8 +89,9 @@ impl Route {
             context: context | ContextLane::Messages as u64,
             slot,
             first,
-            ranks,
+            ranks: Cell::new(ranks),
             rank: rank as u32,
+            revoked: Cell::new(false),
         }
     }
 
@@ -96,7 +99,7 @@ impl Route {
     #[inline(always)]
     pub(crate) fn peer(&self, rank: Rank) -> Option<Peer> {
         let rank = rank as u32;
-        (rank < self.ranks).then(|| Peer(self.first.wrapping_add(rank)))
+        (rank < self.ranks.get()).then(|| Peer(self.first.wrapping_add(rank)))
     }
 
     /// The words of an envelope of mine.
@@ -179,7 +182,37 @@ impl Comm {
 
     #[inline(never)]
     fn listed(&self, rank: Rank) -> Option<Peer> {
+        if self.is_revoked() {
+            return None;
+        }
         self.remote.as_ref().unwrap_or(&self.local).pid(rank).map(Peer)
+    }
+
+    /// From now on no messages go to any rank.
+    pub(crate) fn revoke(&self) {
+        self.route.ranks.set(0);
+        self.route.revoked.set(true);
+    }
+
+    /// `MPIX_Comm_is_revoked`.
+    #[inline]
+    pub fn is_revoked(&self) -> bool {
+        self.route.revoked.get()
+    }
+
+    /// # Errors
+    /// `MPIX_ERR_REVOKED`.
+    #[inline]
+    pub(crate) fn need_unrevoked(&self) -> Result<()> {
+        if self.is_revoked() {
+            return Err(crate::failures::revoked());
+        }
+        Ok(())
+    }
+
+    /// Whether a context is one of this communicator's.
+    pub(crate) fn carries(&self, context: u64) -> bool {
+        ContextLane::ALL.iter().any(|lane| self.lane(*lane) == context)
     }
 
     /// Ranks in the local group.

@@ -21,3 +21,8 @@ pub struct Envelope {
     pub class: u8,
     pub flags: u8,
 }
+
+/// The number, of process 0, of the context on which processes tell each other of failures (`world/failures.rs`).
+pub const FAILURES_COUNT: u64 = 4;
+/// The lane of it that messages come on.
+pub const FAILURES: u64 = FAILURES_COUNT << LANE_BITS;

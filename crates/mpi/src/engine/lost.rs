@@ -174,6 +174,22 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         self.retire_if_empty(peer);
     }
 
+    /// Fail everything that is under way on a communicator: in the contexts `slots`, and sends in those that `carries` knows.
+    #[cold]
+    pub(crate) fn fail_within(&mut self, slots: &[usize], carries: impl Fn(u64) -> bool, error: &Error) {
+        let within = |request: &Request| match &request.operation {
+            Operation::Send(send) => carries(send.envelope.context),
+            Operation::Recv(recv) => slots.contains(&recv.context),
+            Operation::Idle => false,
+        };
+        let all = self.requests.iter();
+        let hit = all.filter(|(_, request)| !request.complete && within(request));
+        let hit: Vec<usize> = hit.map(|(handle, _)| handle).collect();
+        for handle in hit {
+            self.give_up(handle, error.clone());
+        }
+    }
+
     /// A request ends with an error, unless it is about to come to a good end.
     fn give_up(&mut self, handle: usize, error: Error) {
         if !C::give_up(self, handle) {
@@ -265,7 +281,8 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             members.pid(source) == Some(peer.0)
         } else {
             let lost = self.lost.get(&peer.0).is_some_and(|end| !end.in_order);
-            lost && members.rank_of(peer.0).is_some()
+            let id = self.contexts[context].id;
+            lost && !self.pardoned.contains(&(id, peer.0)) && members.rank_of(peer.0).is_some()
         }
     }
 

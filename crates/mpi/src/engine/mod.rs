@@ -30,7 +30,7 @@ use farpost_channel::Postboxes;
 use farpost_fabric::{ByPeer, End, Fabric, FabricError, Fault, Line, Moment, Peer, PeerFlags};
 use grant::Grants;
 use request::{Operation, RecvState, Request, Send, Status};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 farpost_tunables::tunables! {
@@ -145,6 +145,10 @@ pub struct Engine<F: Fabric, C> {
     pub(crate) landing: Vec<usize>,
     /// Peers that the fabric has given up or that have ended, and how.
     pub(crate) lost: BTreeMap<u32, End>,
+    /// Lost peers that receives from any source, in these contexts, no longer fail for.
+    pub(crate) pardoned: BTreeSet<(u64, u32)>,
+    /// A message has come on the context [`FAILURES`](envelope::FAILURES), which was not open.
+    pub(crate) called_on: bool,
     /// When it was asked last who has ended.
     asked: Moment,
     pub(crate) rounds: u32,
@@ -206,6 +210,8 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
             zcopy: Vec::new(),
             landing: Vec::new(),
             lost: BTreeMap::new(),
+            pardoned: BTreeSet::new(),
+            called_on: false,
             rounds: 0,
             unrung: false,
             patience,
@@ -227,6 +233,7 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
         let index = match self.context_index.get(&id) {
             Some(index) => *index,
             None => {
+                self.called_on |= id == envelope::FAILURES;
                 let entry = ContextEntry {
                     id,
                     queues: Context::default(),
@@ -265,6 +272,9 @@ impl<F: Fabric, C: Carrier<F>> Engine<F, C> {
 
     /// The communicator is gone: forget the context, with the messages nobody received.
     pub fn close_context(&mut self, id: u64) {
+        if !self.pardoned.is_empty() {
+            self.pardoned.retain(|(context, _)| *context != id);
+        }
         if let Some(index) = self.context_index.remove(&id) {
             let all = (context::ANY_SOURCE, context::ANY_TAG);
             while let Some(message) = self.contexts[index].queues.take_unexpected(all.0, all.1) {

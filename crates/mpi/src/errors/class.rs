@@ -100,8 +100,14 @@ classes! {
 }
 
 impl ErrorClass {
+    /// A communicator is revoked. Beyond the ABI's classes, where a code has room.
+    pub const MPIX_ERR_REVOKED: Self = Self(126);
+
     /// The MPI name, when the class is a predefined one.
     pub fn name(self) -> Option<&'static str> {
+        if self == Self::MPIX_ERR_REVOKED {
+            return Some("MPIX_ERR_REVOKED");
+        }
         Self::ALL
             .iter()
             .find(|(class, _)| *class == self)

@@ -19,6 +19,8 @@ mod recv;
 mod room;
 mod send;
 
+pub(crate) use room::Room;
+
 pub(crate) use meeting::Hello;
 use meeting::Meeting;
 use recv::Receiving;

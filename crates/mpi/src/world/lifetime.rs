@@ -109,10 +109,19 @@ impl<F: Fabric> World<F> {
         remote: Option<Group>,
         rank: Rank,
     ) -> Result<Rc<Comm>> {
-        let engine = &mut self.engine.borrow_mut();
-        let comm = Rc::new(make_comm(engine, context, local, remote, rank, 0, b""));
+        let made = make_comm(
+            &mut self.engine.borrow_mut(),
+            context,
+            local,
+            remote,
+            rank,
+            0,
+            b"",
+        );
+        let comm = Rc::new(made);
         let handle = self.comms.borrow_mut().insert(Rc::clone(&comm))?;
         comm.handle.set(handle);
+        self.revoked_before(&comm);
         Ok(comm)
     }
 

@@ -8,6 +8,7 @@ mod blame;
 pub mod buffered;
 mod coll;
 mod comm;
+mod failures;
 mod integers;
 mod lifetime;
 mod p2p;
@@ -26,9 +27,10 @@ pub use service::Service;
 use crate::carrier::{Chosen, DeviceConfig, Engine};
 use crate::coll::{Pool, Tuning};
 use crate::comm::{Attached, Comm};
+use crate::engine::envelope::FAILURES_COUNT;
 use crate::engine::{Carrier, EngineTunables};
 use crate::handle::{HandleKind, HandleTable};
-use crate::partitioned::{CONTEXT_COUNT, Operations};
+use crate::partitioned::Operations;
 use crate::session::Session;
 use crate::{Result, p2p::Matched};
 use farpost_channel::ChannelTunables;
@@ -88,6 +90,8 @@ pub struct World<F: Fabric> {
     partitioned: RefCell<Operations>,
     /// Some of them are started and not complete.
     parts_under_way: Cell<bool>,
+    /// Made when something of it is used.
+    failures: OnceCell<Rc<failures::Failures>>,
     /// What else takes part in progress.
     services: RefCell<Vec<Rc<dyn Service<F>>>>,
     pub(crate) buffer: RefCell<Option<Attached>>,
@@ -155,10 +159,11 @@ impl<F: Fabric> World<F> {
             active: RefCell::default(),
             partitioned: RefCell::default(),
             parts_under_way: Cell::new(false),
+            failures: OnceCell::new(),
             services: RefCell::default(),
             buffer: RefCell::new(None),
             // Those before are taken.
-            next_context: Cell::new(CONTEXT_COUNT + 1),
+            next_context: Cell::new(FAILURES_COUNT + 1),
             closing: RefCell::default(),
             boards: board::Boards::default(),
             unrung: Cell::new(false),
@@ -240,7 +245,11 @@ impl<F: Fabric> World<F> {
             engine.idle();
         }
         let unrung = !engine.busy.is_empty() || self.unrung.get() || engine.unrung;
+        let called = engine.called_on;
         drop(engine);
+        if called {
+            self.answer_call();
+        }
         if !self.services.borrow().is_empty() {
             moved |= self.advance_services();
         }
@@ -271,6 +280,7 @@ impl<F: Fabric> World<F> {
             let pause = backoff.pause(&self.policy);
             if pause == Pause::Sleep {
                 noted.sleeps(|record| self.describe(awaited, record));
+                self.answer_call();
             }
             if self.lets_others_in(pause) {
                 continue;
@@ -324,6 +334,7 @@ impl<F: Fabric> World<F> {
 
     #[cold]
     fn rest(&self, pause: Pause) {
+        self.answer_call();
         if self.lets_others_in(pause) {
             return;
         }

@@ -20,7 +20,11 @@ const FAR_LOOKS: u32 = 64;
 
 /// `MPI_PROC_NULL`.
 pub const PROC_NULL: Rank = -3;
+#[cold]
 fn no_rank(name: &str, rank: Rank, comm: &Comm) -> Error {
+    if comm.is_revoked() {
+        return crate::failures::revoked();
+    }
     let most = i64::from(comm.peers()) - 1;
     error!(ERR_RANK: "{name}={rank}: the communicator has ranks 0 to {most}")
 }
@@ -78,6 +82,7 @@ impl<F: Fabric> World<F> {
         if source == PROC_NULL {
             return completed(&mut engine, Status::PROC_NULL);
         }
+        comm.need_unrevoked()?;
         engine.fabric.charge(Cost::Work(Work::MpiReceive));
         engine.irecv(comm.slots[0], buf, source, tag)
     }
@@ -105,6 +110,7 @@ impl<F: Fabric> World<F> {
                 });
             }
         }
+        comm.need_unrevoked()?;
         let handle = self.engine.borrow_mut().irecv(comm.slots[0], buf, source, tag)?;
         let received = self.wait(handle);
         self.fabric().charge(Cost::Work(Work::MpiReceive));
@@ -227,6 +233,7 @@ impl<F: Fabric> World<F> {
         tag: i32,
     ) -> Option<usize> {
         let peer = match source {
+            ANY_SOURCE if comm.is_revoked() => return None,
             ANY_SOURCE => None,
             _ => Some(comm.peer(source)?),
         };
@@ -253,6 +260,7 @@ impl<F: Fabric> World<F> {
         if source == PROC_NULL {
             return Ok(Some(Status::PROC_NULL));
         }
+        comm.need_unrevoked()?;
         self.looks();
         if let Some(status) = self.engine.borrow_mut().probe(comm.slots[0], source, tag) {
             self.looked(true);
@@ -278,6 +286,7 @@ impl<F: Fabric> World<F> {
         self.wait_for(Awaited::Message { comm, source, tag }, || {
             found = match source {
                 PROC_NULL => Some(Status::PROC_NULL),
+                _ if comm.is_revoked() => return Err(crate::failures::revoked()),
                 _ => self.engine.borrow_mut().probe(comm.slots[0], source, tag),
             };
             if found.is_none() {

@@ -101,7 +101,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// The communicator that a context belongs to.
-    fn comm_of(&self, context: u64) -> Option<Rc<Comm>> {
+    pub(super) fn comm_of(&self, context: u64) -> Option<Rc<Comm>> {
         let base = context >> LANE_BITS << LANE_BITS;
         let own = [&self.comm_world, &self.comm_self];
         if let Some(comm) = own.into_iter().find(|comm| comm.context == base) {

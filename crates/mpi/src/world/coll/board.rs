@@ -201,6 +201,20 @@ impl<F: Fabric> World<F> {
         }
     }
 
+    /// The communicator is revoked: nothing more is shown.
+    pub(crate) fn bar_board(&self, comm: &Comm) {
+        let left = self
+            .boards
+            .stands
+            .borrow_mut()
+            .insert(comm.context, Stand::Impossible);
+        if comm.context == 0 {
+            self.boards.world.take();
+        } else if let Some(Stand::Ready(board)) = left {
+            self.boards.left.borrow_mut().push(board);
+        }
+    }
+
     /// Show `mine` to all ranks of `comm` and see what they show, in the order of their ranks. `Ok(false)`: the
     /// communicator has no board of all its ranks (nowhere), and nothing was done.
     #[inline]
@@ -287,6 +301,7 @@ impl<F: Fabric> World<F> {
 
     /// An error where `rank` has ended.
     fn still_there(&self, comm: &Comm, rank: usize) -> Result<()> {
+        comm.need_unrevoked()?;
         let engine = self.engine.borrow();
         if engine.lost.is_empty() {
             return Ok(());

@@ -61,9 +61,14 @@ impl<F: Fabric> Via<'_, F> {
         if let Some(status) = engine.reap(req) {
             return status.error.map_or(Ok(true), |error| Err(*error));
         }
-        if !engine.lost.is_empty()
-            && let Some(error) = engine.broken(groups)
-        {
+        let broken = if self.comm.is_revoked() {
+            Some(crate::failures::revoked())
+        } else if engine.lost.is_empty() {
+            None
+        } else {
+            engine.broken(groups)
+        };
+        if let Some(error) = broken {
             engine.abandon(req, error.clone());
             return Err(error);
         }
@@ -74,6 +79,7 @@ impl<F: Fabric> Via<'_, F> {
     /// messages of a later one are not taken for those of one that others are still in.
     #[inline]
     pub(crate) fn may_go_on(&self, groups: [Option<&Group>; 2]) -> Result<()> {
+        self.comm.need_unrevoked()?;
         let engine = self.world.engine.borrow();
         if engine.lost.is_empty() {
             return Ok(());
@@ -149,6 +155,7 @@ impl<F: Fabric> World<F> {
 
     /// Run a collective to its end.
     pub fn run_collective(&self, comm: &Comm, plan: Plan) -> Result<()> {
+        comm.need_unrevoked()?;
         let mut schedule = Schedule::new(plan, comm.next_collective(Started::Blocking));
         let via = Via { world: self, comm };
         if schedule.advance(&via)? {
@@ -192,6 +199,7 @@ impl<F: Fabric> World<F> {
         making: Option<PendingDup>,
         tag: i32,
     ) -> Result<usize> {
+        comm.need_unrevoked()?;
         let handle = self.engine.borrow_mut().requests.insert_idle()?;
         let running = Rc::new(CollectiveRequest {
             comm: Rc::clone(comm),

@@ -108,7 +108,7 @@ impl<F: Fabric> World<F> {
     }
 
     /// A communicator of agreed number and groups.
-    pub(super) fn make(
+    pub(in crate::world) fn make(
         &self,
         parent: &Comm,
         number: i64,
