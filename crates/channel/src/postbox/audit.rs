@@ -6,9 +6,6 @@ use super::ends::Traffic;
 use super::{Outlet, Postboxes};
 use farpost_fabric::{Counter, Fabric, FabricError, Fault, Lines, Peer, Remote};
 
-/// What is there already is asked about once in so many audits: a network may be asked by a message each time.
-const AGAIN: u32 = 64;
-
 impl<F: Fabric> Postboxes<F> {
     /// The sender's queue is beyond trust: record why and stop reading it.
     #[cold]
@@ -33,16 +30,11 @@ impl<F: Fabric> Postboxes<F> {
             if let Some(tx) = self.tx.get_mut(peer.index()).and_then(Option::as_deref_mut)
                 && !tx.dead
                 && tx.head != tx.acked
-                && (tx.head != tx.audited || tx.idle.0.is_multiple_of(AGAIN))
                 && let Outlet::Far(memory) = &tx.outlet
+                && let Err(error) = memory.order()
             {
-                match memory.order() {
-                    Ok(()) => tx.audited = tx.head,
-                    Err(error) => {
-                        tx.die();
-                        self.fabric.record_fault(Fault { peer, error });
-                    }
-                }
+                tx.die();
+                self.fabric.record_fault(Fault { peer, error });
             }
         }
     }

@@ -73,8 +73,6 @@ pub(crate) struct Tx<F: Fabric> {
     pub(crate) lent: u32,
     /// Audits since the receiver last took something, and its count then.
     pub(crate) idle: (u32, u32),
-    /// Postboxes of which an audit knows that they are there.
-    pub(crate) audited: u32,
     pub(crate) dead: bool,
 }
 
@@ -169,7 +167,6 @@ impl<F: Fabric> Tx<F> {
             blocks: VecDeque::new(),
             lent: 0,
             idle: (0, 0),
-            audited: 0,
             dead: false,
         }
     }

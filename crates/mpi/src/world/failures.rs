@@ -36,7 +36,7 @@ struct Waiting {
 }
 
 #[derive(Default)]
-struct State {
+struct FailureState {
     coming: Option<(usize, Room, Rank)>,
     serials: BTreeMap<u64, u64>,
     agreements: BTreeMap<Key, Agreement>,
@@ -49,7 +49,7 @@ struct State {
 /// What a process keeps of all this.
 pub(crate) struct Failures {
     comm: Rc<Comm>,
-    state: RefCell<State>,
+    state: RefCell<FailureState>,
     /// Processes that had ended at the last look; none at the first.
     lost: Cell<Option<usize>>,
 }
@@ -142,7 +142,7 @@ impl Failures {
     fn complete<F: Fabric>(&self, world: &World<F>) {
         loop {
             let mut state = self.state.borrow_mut();
-            let over = |state: &State, w: &Waiting| {
+            let over = |state: &FailureState, w: &Waiting| {
                 state
                     .agreements
                     .get(&w.key)
