@@ -129,6 +129,17 @@ step programs script test-programs.sh
 step interfaces script test-programs.sh interfaces
 step rollcall script test-rollcall.sh
 step sim script test-sim.sh
+# Some programs on the machine whose turn it is, all on all in the full run.
+sim_programs() {
+    local machines=(sun-fire-link myrinet-fm startx xt3 cluster-100g)
+    if [ "$full" = 1 ]; then
+        script test-sim-programs.sh
+    else
+        NAMES="programs/ring programs/samplesort mpi/comm mpi/p2p_modes mpi/coll_blocking mpi/persistent" RANKS=4 \
+            script test-sim-programs.sh "${machines[number % 5]}"
+    fi
+}
+step sim-programs sim_programs
 step generated script test-generated.sh
 if [ "$full" = 0 ]; then step devices script test-devices.sh; else step devices script test-devices.sh all; fi
 step bench script test-bench.sh

@@ -1,3 +1,4 @@
+// simulated: no, it waits in a loop for memory to change, and MPI's own thread is off there
 // A process that computes and calls nothing gets on all the same with FARPOST_PROGRESS_THREAD=1: its long message leaves, a message
 // arrives in its memory, a collective passes through it.
 // ranks: 2 3 5 8

@@ -1,3 +1,4 @@
+// simulated: no, it sleeps in real time and asks MPI_Wtime
 // ranks: 1 2 3
 // args: init | single | funneled | serialized | multiple | late
 // Starting and ending, thread levels, versions, clocks, generalized requests, status queries, memory.

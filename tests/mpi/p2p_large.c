@@ -1,3 +1,4 @@
+// simulated: no, gigabytes packet by packet take hours
 // ranks: 2
 // timeout: 300
 // Messages above 4 GiB, contiguous and strided, through the large-count functions. Needs memory: skipped with less than

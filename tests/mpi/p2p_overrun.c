@@ -1,3 +1,4 @@
+// simulated: no, gigabytes packet by packet take hours
 // ranks: 2 3 5
 // timeout: 200
 // A program that overruns a slow receiver slows down and does not grow (issue: unexpected messages are bounded by credit):

@@ -1,3 +1,4 @@
+// simulated: no, it counts sleeps, and a rank sleeps whenever others run
 // Calls that only look, in a loop that works between them: they never give the program's time away. Counted are the times that the
 // thread which calls slept (voluntary switches; the library's own thread, where there is one, sleeps between its looks), for each call
 // that looks, with more ranks than cores and with fewer.

@@ -346,6 +346,11 @@ class Trouble(unittest.TestCase):
                 self.assertEqual((code, out), (0, "over\n"), said)
                 self.assertRegex(said, rf"process 1 has not called Farpost for 500ms of real time \(it {word}\)")
 
+    def test_mpis_own_thread_is_off(self):
+        code, out, said = sim("-n", 1, "env")
+        self.assertEqual(code, 0, said)
+        self.assertIn("FARPOST_PROGRESS_THREAD=0\n", out)
+
     def test_programs_without_mpi_run(self):
         code, out, _ = sim("-q", "-n", 2, "echo", "hello")
         self.assertEqual((code, out), (0, "hello\nhello\n"))
