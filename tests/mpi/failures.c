@@ -136,6 +136,9 @@ static void killed(unsigned long seed) {
     MPI_Comm c = copy(), left = MPI_COMM_NULL, later = MPI_COMM_NULL;
     MPI_Group failed, world;
     MPI_Request r;
+    // Who is killed at once leaves nobody in MPI_Comm_dup, which may fail then: all have come out of it when one comes out of this.
+    flag = 1;
+    MPIX_Comm_agree(MPI_COMM_WORLD, &flag);
     for (int turn = 0; !error; turn++) {
         int one = 1, all;
         if (rank == victim && turn == turns) raise(SIGKILL);
