@@ -282,13 +282,22 @@ impl Check {
     /// The program calls a collective function of `comm`.
     pub(crate) fn collective(&self, cx: &'static Cx, fun: Fun, comm: &CommRef, said: Said) -> Joined {
         let call = self.call_here(fun);
+        let (leader, side) = leader(comm);
+        if comm.is_revoked() {
+            // Some have learnt of it in a call, others before: their calls of now fail, and are not each other's.
+            return Joined {
+                call,
+                leader,
+                context: comm.context,
+                number: 0,
+            };
+        }
         let number = {
             let mut counts = self.ledger.counts.borrow_mut();
             let count = counts.entry(comm.context).or_default();
             *count += 1;
             *count
         };
-        let (leader, side) = leader(comm);
         let remote = comm.remote.as_ref().map_or(0, farpost_mpi::group::Group::size);
         let told = Told {
             rank: comm.rank as u32,
