@@ -89,6 +89,9 @@ impl Check {
         let world = cx.world();
         self.collective(cx, call(), world.comm_world(), Default::default());
         self.hear_all(cx)?;
+        // Who had learnt of it joined no more of them.
+        let revoked = world.revoked_contexts();
+        self.ledger.broken.borrow_mut().extend(revoked);
         let mut lines = self.ledger.unfinished(&self.sites);
         lines.extend(self.unreceived(cx)?);
         lines.extend(self.requests_left(cx));

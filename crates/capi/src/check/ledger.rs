@@ -252,7 +252,7 @@ pub(super) struct Ledger {
     /// What is told to this process: by communicator and number of the call.
     entries: RefCell<HashMap<(u64, u64), Entry>>,
     /// Communicators whose members have called different functions: what follows tells nothing new.
-    broken: RefCell<HashSet<u64>>,
+    pub(super) broken: RefCell<HashSet<u64>>,
     /// Who asked about a call that has been compared since.
     compared: RefCell<Vec<(u32, (u64, u64))>>,
     /// What this process asked for and was answered.

@@ -278,6 +278,12 @@ impl<F: Fabric> World<F> {
         }
     }
 
+    /// Contexts of communicators that this process knows to be revoked, of those too that it has freed.
+    pub fn revoked_contexts(&self) -> Vec<u64> {
+        let of = |failures: &Rc<Failures>| failures.state.borrow().revoked.iter().copied().collect();
+        self.failures.get().map(of).unwrap_or_default()
+    }
+
     /// A communicator is made, of which others have said already that it is revoked.
     pub(super) fn revoked_before(&self, comm: &Rc<Comm>) {
         if let Some(failures) = self.failures.get()
