@@ -284,7 +284,7 @@ impl Polls {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use farpost_fabric::sync::AtomicU64;
