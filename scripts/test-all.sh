@@ -131,12 +131,11 @@ step rollcall script test-rollcall.sh
 step sim script test-sim.sh
 # Some programs on the machine whose turn it is, all on all in the full run.
 sim_programs() {
-    local machines=(sun-fire-link myrinet-fm startx xt3 cluster-100g)
     if [ "$full" = 1 ]; then
         script test-sim-programs.sh
     else
         NAMES="programs/ring programs/samplesort mpi/comm mpi/p2p_modes mpi/coll_blocking mpi/persistent" RANKS=4 \
-            script test-sim-programs.sh "${machines[number % 5]}"
+            script test-sim-programs.sh --turn "$number"
     fi
 }
 step sim-programs sim_programs

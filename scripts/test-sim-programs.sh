@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The C and C++ test programs on every simulated machine, but for those whose first lines say why not: // simulated: no, REASON
 #
-#   PREFIX=dir scripts/test-sim-programs.sh [MACHINE...]      MACHINE: as farpost sim --list names them; default all
+#   PREFIX=dir scripts/test-sim-programs.sh [--turn N | MACHINE...]      MACHINE: as farpost sim --list names them; default all
+#
+#   --turn N   the machine whose turn it is when they take turns
 #
 #   PREFIX     Farpost's install tree
 #   RANKS      as for scripts/test-programs.sh, default 2 4
@@ -12,8 +14,13 @@ PREFIX=$(cd "${PREFIX:?set PREFIX to the install tree to test}" && pwd) || exit 
 export PREFIX MPIEXEC=$here/tests/sim/mpiexec RANKS=${RANKS:-2 4}
 # A run of a long program takes minutes: processes take turns.
 export TIMEOUT=${TIMEOUT:-900}
-machines=("$@")
-[ $# != 0 ] || mapfile -t machines < <("$PREFIX/bin/farpost" sim --list | sed 's/ .*//')
+mapfile -t machines < <("$PREFIX/bin/farpost" sim --list | sed 's/ .*//')
+[ ${#machines[@]} != 0 ] || { echo "test-sim-programs.sh: farpost sim --list names no machine" >&2; exit 1; }
+case ${1:-} in
+"") ;;
+--turn) machines=("${machines[$2 % ${#machines[@]}]}") ;;
+*) machines=("$@") ;;
+esac
 names=()
 for source in "$here"/{examples,tests/programs,tests/mpi}/*.{c,cc}; do
     [ -f "$source" ] && ! sed -n 1,12p "$source" | grep -qE '^// (interface:|simulated: no, )' || continue

@@ -50,6 +50,16 @@ TEST(agreements) {
     CHECK_EQ(bits, 1);
     MPI(MPI_Waitall(3, r, MPI_STATUSES_IGNORE));
     for (int i = 0; i < 3; i++) CHECK_EQ(flag[i], 6);
+    // Very many, which all others have begun before rank 0 begins any.
+    enum { MANY = 200 };
+    MPI_Request many[MANY];
+    int flags[MANY];
+    for (int i = 0; i < MANY; i++) flags[i] = 1 | (rank == i % size) << 1;
+    for (int from = 1; from < size && rank == 0; from++) MPI(MPI_Recv(NULL, 0, MPI_INT, from, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    for (int i = 0; i < MANY; i++) MPI(MPIX_Comm_iagree(MPI_COMM_WORLD, &flags[i], &many[i]));
+    if (rank) MPI(MPI_Send(NULL, 0, MPI_INT, 0, 9, MPI_COMM_WORLD));
+    MPI(MPI_Waitall(MANY, many, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < MANY; i++) CHECK_EQ(flags[i], size == 1 ? 3 : 1);
 }
 
 TEST(smaller_ones_of_all) {

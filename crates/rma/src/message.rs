@@ -27,7 +27,7 @@ pub(crate) fn long_get(id: u64) -> i32 {
 pub(crate) type Piece = (i64, u64);
 
 /// Kinds of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::FromRepr)]
 #[repr(u8)]
 pub(crate) enum MessageKind {
     /// Data to be written.
@@ -58,31 +58,6 @@ pub(crate) enum MessageKind {
     Unlocked,
     Post,
     Complete,
-}
-
-impl MessageKind {
-    fn of(number: u8) -> Option<Self> {
-        use MessageKind::*;
-        const ALL: [MessageKind; 16] = [
-            Put,
-            PutLong,
-            Get,
-            GetLong,
-            Accumulate,
-            Fetch,
-            CompareAndSwap,
-            Reply,
-            Done,
-            Hurry,
-            Lock,
-            Granted,
-            Unlock,
-            Unlocked,
-            Post,
-            Complete,
-        ];
-        ALL.into_iter().find(|kind| *kind as u8 == number)
-    }
 }
 
 /// A message.
@@ -150,7 +125,7 @@ impl Message {
             }
             let list = (0..pieces).map(|at| Some((word(8 + 2 * at)?.cast_signed(), word(9 + 2 * at)?)));
             Some(Self {
-                kind: MessageKind::of(first as u8)?,
+                kind: MessageKind::from_repr(first as u8)?,
                 op: (first >> 16) as u16,
                 element: (first >> 32) as u16,
                 error: (word(2)? as u32).cast_signed(),

@@ -19,8 +19,7 @@ use std::rc::Rc;
 
 const _: () = assert!(FAILURES_COUNT == crate::partitioned::CONTEXT_COUNT + 1);
 const TAG: i32 = 0;
-/// Agreements of a communicator that are kept after they were decided, for those who ask later. Nobody who is this many behind can ask: at most
-/// so many are under way at a time.
+/// Agreements of a communicator that are kept after they were decided, for those who ask later because who led them has ended meanwhile.
 const KEPT: u64 = 64;
 
 /// An agreement: its communicator and how many there were on that before.
@@ -349,8 +348,18 @@ impl<F: Fabric> World<F> {
         let serial = state.serials.entry(comm.context).or_default();
         let key = (comm.context, *serial);
         *serial += 1;
-        if let Some(old) = key.1.checked_sub(KEPT) {
-            state.agreements.remove(&(key.0, old));
+        if let Some(last) = key.1.checked_sub(KEPT) {
+            let FailureState {
+                agreements, waiting, ..
+            } = &mut *state;
+            let old = agreements.range((key.0, 0)..=(key.0, last));
+            let over = old.filter(|(key, agreement)| {
+                agreement.decided().is_some() && !waiting.iter().any(|waiting| waiting.key == **key)
+            });
+            let over: Vec<Key> = over.map(|(key, _)| *key).collect();
+            for key in over {
+                agreements.remove(&key);
+            }
         }
         let mine = Verdict {
             flags,
